@@ -68,9 +68,14 @@ def record_sums(columns: Sequence[npt.NDArray[Any]], key: bytes) -> tuple[int, i
 
 def hashed_texts(texts: Sequence[str], codes: npt.NDArray[Any], key: bytes) -> npt.NDArray[np.uint64]:
     """A number for the text of each record (n,): that of a text does not depend on when it came."""
-    hashes = [int.from_bytes(blake2b(t.encode(), key=key, digest_size=8).digest(), "little") for t in texts]
-    found: npt.NDArray[np.uint64] = np.array([*hashes, 0], np.uint64)[np.minimum(codes, len(texts))]
+    found: npt.NDArray[np.uint64] = text_hashes(texts, key)[np.minimum(codes, len(texts))]
     return found
+
+
+def text_hashes(texts: Sequence[str], key: bytes) -> npt.NDArray[np.uint64]:
+    """A number for each text, and 0 for a missing one: (texts + 1,)."""
+    hashes = [int.from_bytes(blake2b(t.encode(), key=key, digest_size=8).digest(), "little") for t in texts]
+    return np.array([*hashes, 0], np.uint64)
 
 
 def _sum(columns: Sequence[npt.NDArray[Any]], lane: npt.NDArray[np.uint64]) -> int:

@@ -16,6 +16,7 @@ from typing import ClassVar, final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util import memory
 from qrelease._util.typing import Axes, Codes, Ints
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
@@ -39,6 +40,7 @@ def sums_by_cell(domain: Domain, columns: Sequence[Codes], numbers: Ints, axes: 
             if axes
             else np.zeros(len(numbers[piece]), np.int64)
         )
+        memory.forget([*columns, numbers])
         total += np.rint(np.bincount(codes, numbers[piece].astype(np.float64), cells)).astype(np.int64)
     return total
 

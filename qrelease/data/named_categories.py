@@ -24,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Ints
-from qrelease.data.fingerprint import hashed_texts
+from qrelease.data.fingerprint import text_hashes
 from qrelease.data.mixing import mixed
+from qrelease.data.persons import Persons
 
 MAX_NAMED: Final = 64
 """k, the most categories of a column that one person names.
@@ -50,22 +51,14 @@ def weight(named: int) -> int:
 
 
 def votes(
-    persons: Ints,
-    digests: npt.NDArray[np.uint64],
-    codes: npt.NDArray[Any],
-    texts: Sequence[str],
-    key: bytes,
-    name: str,
-    most: int = MAX_NAMED,
+    persons: Persons, codes: npt.NDArray[Any], texts: Sequence[str], key: bytes, name: str, most: int = MAX_NAMED
 ) -> Ints:
     """The sum of the votes for each text of a column, (texts,), in units of 1/`WEIGHT`. Private.
 
     Parameters
     ----------
     persons
-        The number of the person of each record, (n,), from 0.
-    digests
-        By that number, (persons, 2); as `Persons.digests`.
+        Of the records.
     codes
         Which text each record has, (n,); one past all texts is no category.
     texts
@@ -77,20 +70,26 @@ def votes(
     most
         k, how many categories a person names at most.
     """
-    known = codes < len(texts)
-    pairs = np.unique(persons[known].astype(np.int64) * max(len(texts), 1) + codes[known].astype(np.int64))
-    whose, named = np.divmod(pairs, max(len(texts), 1))
-    hashes = hashed_texts(texts, named, _subkey(key, name))
-    places = np.lexsort((mixed(mixed(hashes ^ digests[whose, 0]) ^ digests[whose, 1]), whose))
-    whose, named = whose[places], named[places]  # of each person in the order of the hashes
-    first = np.searchsorted(whose, whose)
-    chosen = np.arange(len(whose)) - first < most
-    whose, named = whose[chosen], named[chosen]
-    had = np.bincount(whose, minlength=1)[whose]
-    weights = np.array([0, *map(weight, range(1, most + 1))], np.int64)[had]
+    hashes = text_hashes(texts, _subkey(key, name))
+    weights = np.array([0, *map(weight, range(1, most + 1))], np.int64)
     found = np.zeros(len(texts), np.int64)
-    np.add.at(found, named, weights)
+    for part in persons.parts():  # each has all records of its persons
+        named, had = _named(part.persons, part.of(codes), hashes, most)
+        np.add.at(found, named, weights[had])
     return found
+
+
+def _named(persons: Persons, codes: npt.NDArray[Any], hashes: npt.NDArray[np.uint64], most: int) -> tuple[Ints, Ints]:
+    """The categories that persons name, one after another's, and how many the person of each names."""
+    texts, digests = len(hashes) - 1, persons.digests
+    known = codes < texts
+    pairs = np.unique(persons.codes[known].astype(np.int64) * max(texts, 1) + codes[known].astype(np.int64))
+    whose, named = np.divmod(pairs, max(texts, 1))
+    places = np.lexsort((mixed(mixed(hashes[named] ^ digests[whose, 0]) ^ digests[whose, 1]), whose))
+    whose, named = whose[places], named[places]  # of each person in the order of the hashes
+    chosen = np.arange(len(whose)) - np.searchsorted(whose, whose) < most
+    whose, named = whose[chosen], named[chosen]
+    return named, np.bincount(whose, minlength=1)[whose]
 
 
 def _subkey(key: bytes, name: str) -> bytes:

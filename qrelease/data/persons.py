@@ -1,35 +1,27 @@
-"""Whose records they are, and which records of each person are kept: at most m, by a keyed hash.
-
-The hash is of the key, the person, what the record says, and its rank among equal records of that person; of each
-person the m records with the smallest hashes are kept. So which ones does not depend on their order, on other persons,
-on the source that they are read from, on cores or on pieces, and for a random key no record is favoured. What is
-promised to a person holds for every key (`privacy.unit`); the key is random so that the choice is fair, and
-fresh for each charge so that what one release left out another may keep.
-
-The hash is multilinear over codes modulo 2^64 (Carter and Wegman, 1981), mixed as SplitMix64 does. Two different
-records of a person have the same hash with a probability of about 2^-64; then their order decides between them.
-"""
+"""Whose records they are: keys of persons, read as numbers, and digests by which persons are known in all files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from functools import cached_property
 from hashlib import blake2b
 from numbers import Complex
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.typing import Codes, Mask
+from qrelease._util.typing import Mask
 from qrelease.data.key_table import KeyTable
-from qrelease.data.mixing import mixed
 from qrelease.data.person import Person
-from qrelease.data.sources.kernels import drawn_places
+from qrelease.data.sources.kernels import BUCKETS, gather, read_only
 from qrelease.data.spelling import NAN, meaning, text_of
+from qrelease.data.spill import Mapped, held, ordered_by_bucket
+from qrelease.data.whole_digests import word_digests
 from qrelease.errors import InvalidInput
 
 _BLANK: Final = frozenset({"", "na", "n/a", "null", "none", "nat", "<na>", *(text.lower() for text in NAN)})
@@ -38,7 +30,7 @@ _BLANK: Final = frozenset({"", "na", "n/a", "null", "none", "nat", "<na>", *(tex
 NOBODY: Final = -1
 """The code of a record without a person, which is left out."""
 
-_MAX_EXACT: Final = 2.0**53
+MAX_EXACT: Final = 2.0**53
 """Whole numbers of a data frame are exact as floats below it."""
 
 _FRACTION: Final = re.compile(r"[.,]\d{6}(\d+)")
@@ -49,19 +41,57 @@ _TO_SECONDS: Final = len("2020-01-31T23:59:59")
 _SHOWN: Final = 40
 """Characters of a key in a message."""
 
+_PART_BYTES: Final = 1 << 27
+"""Bytes that it takes at most to choose from a part of the records, where persons have few each."""
+
+_EACH_BYTES: Final = 1 << 10
+"""Bytes that a record of a part takes at most."""
+
+_NUMBERED: Final = 1 << 14
+"""Records whose persons are numbered at a time: the table has room for as many more."""
+
+_NO_CUTS: Final = np.empty((0, BUCKETS + 1), np.int64)
+
+
+Rows = npt.NDArray[np.int32] | tuple[slice, ...]
+"""Records of a table: their positions, or where runs of them are."""
+
+
+Identity = tuple[str, str]
+"""The kind of a key, and what it stands for."""
+
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
+class Part:
+    """Some of the records of a table: all of their persons. Private.
+
+    rows     which ones, each person's in their order
+    persons  whose each of them is
+    """
+
+    rows: Rows
+    persons: Persons
+
+    def of(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A column's entries for these records."""
+        return _taken(column, self.rows)
+
+
+@final
 class Persons:
     """Whose record each one is. Private.
 
-    codes    a number of the person of each record, (n,), from 0
+    Persons have numbers from 0, by `codes`, or words by which they are numbered once that is asked for (`of_words`).
+
+    codes    a number of the person of each record, (n,)
     digests  by that number, 128 bits that depend on what the person's key stands for alone, (persons, 2): nobody finds
              two keys that have the same ones, so tables of different files are joined by them
     """
 
-    codes: npt.NDArray[np.int64]
-    digests: npt.NDArray[np.uint64]
+    def __init__(self, codes: npt.NDArray[np.int64], digests: npt.NDArray[np.uint64]) -> None:
+        self._words, self._known, self._cuts = codes, digests, _NO_CUTS
+        self._numbered = True
 
     @classmethod
     def of(cls, person: Person, keys: Iterable[object]) -> tuple[Persons, Mask]:
@@ -74,10 +104,81 @@ class Persons:
         kept = codes != NOBODY
         return cls(codes[kept], reader.digests()), kept
 
+    @classmethod
+    def of_words(
+        cls, words: npt.NDArray[np.int64], named: npt.NDArray[np.uint64], cuts: npt.NDArray[np.int64] | None = None
+    ) -> Persons:
+        """Persons by words, as `PersonWords` gives them.
+
+        words  of each record, (n,)
+        named  digests of the persons whose words are not their keys, (m, 2)
+        cuts   where the records stand in runs, each ordered by buckets: where each bucket of each run begins,
+               and the run's end, (runs, BUCKETS + 1)
+        """
+        persons = cls(words, named)
+        persons._numbered = False
+        persons._cuts = _NO_CUTS if cuts is None else cuts
+        return persons
+
+    @property
+    def words(self) -> npt.NDArray[np.int64]:
+        """What tells persons apart, (n,): their words, or numbers."""
+        return self._words
+
+    @property
+    def in_runs(self) -> bool:
+        """Whether the records are in files, in an order of their persons: there are too many for memory."""
+        return len(self._cuts) > 0
+
+    @property
+    def codes(self) -> npt.NDArray[np.int64]:
+        """A number of the person of each record, (n,), from 0."""
+        return self._words if self._numbered else self._by_number[0]
+
+    @property
+    def digests(self) -> npt.NDArray[np.uint64]:
+        """By the number of a person, the digest of the key, (persons, 2)."""
+        return self._known if self._numbered else self._by_number[1]
+
+    @cached_property
+    def _by_number(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+        return self._numbers(self._words)
+
+    def _numbers(self, words: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+        """Codes and digests of persons in the order in which they first come."""
+        table, new = KeyTable(), _New()
+        found = [np.empty(0, np.int64)]
+        found += [table.codes(np.asarray(words[i : i + _NUMBERED]), new) for i in range(0, len(words), _NUMBERED)]
+        distinct = np.concatenate([np.empty(0, np.int64), *new.pieces])
+        digests = self._known[distinct] if self._numbered else word_digests(distinct, self._known)
+        return np.concatenate(found), digests
+
     @property
     def unit(self) -> npt.NDArray[np.uint64]:
         """The digest of the person of each record, (n, 2)."""
         return self.digests[self.codes]
+
+    def parts(self) -> Iterator[Part]:
+        """All records, those of some persons after those of others: parts that fit in a processor's cache."""
+        at_most = held(_PART_BYTES) // _EACH_BYTES
+        if self.in_runs:
+            runs = self._cuts.tolist()
+            for first, last in _grouped(np.diff(self._cuts).sum(axis=0), at_most):
+                yield self._part(tuple(slice(run[first], run[last]) for run in runs))
+        elif len(self) <= at_most:
+            yield Part((slice(0, len(self)),), self)
+        else:
+            order, cuts = ordered_by_bucket(self._words)
+            for first, last in _grouped(np.diff(cuts), at_most):
+                yield self._part(order[cuts[first] : cuts[last]])
+
+    def _part(self, rows: Rows) -> Part:
+        return Part(rows, Persons(*self._numbers(_taken(self._words, rows))))
+
+    @property
+    def largest_part(self) -> int:
+        """The records of the largest part, or more."""
+        return int(np.diff(self._cuts).sum(axis=0).max()) if self.in_runs else len(self)
 
     def rows_of(self, parents: Persons) -> npt.NDArray[np.int64]:
         """For each record the row of a table that has one for each person, (n,); -1 for a person without one."""
@@ -86,88 +187,49 @@ class Persons:
         return rows[self.codes]
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self._words)
 
     def __repr__(self) -> str:
         return "Persons(private)"
 
 
-def kept(
-    persons: Persons,
-    named: Sequence[tuple[str, Codes]],
-    at_most: int,
-    key: bytes,
-    distinct: Sequence[Codes] = (),
-) -> Mask:
-    """Which records are kept, (n,).
+@final
+class _New:
+    """Numbers new words of a `KeyTable` in order, and keeps them."""
 
-    named    name and codes (n,) of each column
-    at_most  m
-    key      secret, drawn for one charge
-    distinct codes (n,) of columns: of records of a person that are equal in all of them the one that is first by its
-             hash is kept, before the others are chosen
+    def __init__(self) -> None:
+        self.pieces: list[npt.NDArray[np.int64]] = []
+        self._count = 0
+
+    def __call__(self, _: npt.NDArray[np.int64], new: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        self.pieces.append(new)
+        self._count += len(new)
+        return np.arange(self._count - len(new), self._count)
+
+
+def _taken(column: npt.NDArray[Any], rows: Rows) -> npt.NDArray[Any]:
+    if not isinstance(rows, tuple):
+        found = np.empty(len(rows), column.dtype)
+        gather(read_only(column, column.dtype), rows, found)
+        return found
+    if isinstance(column, Mapped):
+        return column.runs(rows)
+    pieces = [column[run] for run in rows]
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _grouped(records: npt.NDArray[np.int64], at_most: int) -> Iterator[tuple[int, int]]:
+    """From which bucket to which one parts go that have so many records at most, unless one bucket has more.
+
+    records  of each bucket
     """
-    codes = persons.codes
-    if len(distinct):
-        left = np.zeros(len(codes), np.bool_)
-        places = _drawn_places(persons, named, key, np.arange(len(codes)))
-        order = np.lexsort((places, *distinct, codes))
-        first = order[_places(codes[order], *(column[order] for column in distinct)) == 0]
-        # Of these the first by their hashes again, as in a table that never had the others.
-        first = first[np.lexsort((places[first], codes[first]))]
-        left[first[_places(codes[first]) < at_most]] = True
-        return left
-    records = np.bincount(codes, minlength=1)
-    chosen: Mask = records[codes] <= at_most if len(codes) else np.zeros(0, np.bool_)
-    rows = np.flatnonzero(~chosen)  # of persons with more
-    if len(rows):
-        chosen[rows] = _drawn_places(persons, named, key, rows) < at_most
-    return chosen
-
-
-def parts(
-    persons: Persons, named: Sequence[tuple[str, Codes]], at_most: int, key: bytes, bits: int
-) -> tuple[Mask, npt.NDArray[np.int64]]:
-    """Which records are kept, (n,), and in what part of their person each kept one counts, in multiples of 2^-bits.
-
-    The k that are kept of a person count 1/k each, rounded: what is left goes to those with the smallest hashes, one
-    multiple each, so that they sum to 1 exactly, and each record counts 1/k on average over the keys.
-
-    bits  2^bits is at least k
-    """
-    places = _drawn_places(persons, named, key, np.arange(len(persons)))
-    chosen: Mask = places < at_most
-    codes = persons.codes[chosen]
-    left = np.bincount(codes, minlength=1)[codes]
-    counted: npt.NDArray[np.int64] = (1 << bits) // left + (places[chosen] < (1 << bits) % left)
-    return chosen, counted
-
-
-def _drawn_places(
-    persons: Persons, named: Sequence[tuple[str, Codes]], key: bytes, rows: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """The place of some records in the order of their hashes, (k,), from 0: among those of the same person.
-
-    rows  all records of some persons, in order
-    """
-    whose = persons.codes[rows] if len(rows) < len(persons) else persons.codes
-    hashed = mixed(mixed(persons.digests[:, 0] ^ _word(key, "person")) ^ persons.digests[:, 1])[whose]
-    for name, column in named:
-        some = column[rows] if len(rows) < len(persons) else column
-        hashed += np.multiply(some, _word(key, f"column {name}") | np.uint64(1), dtype=np.uint64)
-    records, places = np.bincount(whose, minlength=1), np.empty(len(rows), np.int64)
-    drawn_places(
-        mixed(hashed), whose.astype(np.int64), np.cumsum(records) - records, _word(key, "rank") | np.uint64(1), places
-    )
-    return places
-
-
-def _places(*ordered: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """The place of each among those equal to it in all arrays, from 0, where equal ones stand together."""
-    differ = np.any([each[1:] != each[:-1] for each in ordered], axis=0)
-    first = np.flatnonzero(np.append(True, differ))
-    lengths = np.diff(np.append(first, len(ordered[0])))
-    return np.arange(len(ordered[0])) - np.repeat(first, lengths)
+    first, together = 0, 0
+    for place, count in enumerate(records.tolist()):
+        if together and together + count > at_most:
+            yield first, place
+            first, together = place, 0
+        together += count
+    yield first, len(records)
 
 
 def _as_bytes(digests: npt.NDArray[np.uint64]) -> list[bytes]:
@@ -176,21 +238,37 @@ def _as_bytes(digests: npt.NDArray[np.uint64]) -> list[bytes]:
     return found
 
 
-def _word(key: bytes, what: str) -> np.uint64:
-    return np.uint64(int.from_bytes(blake2b(what.encode(), key=key[:64], digest_size=8).digest(), "little"))
+class KeyReader(Protocol):
+    """What numbers persons by their keys: `PersonWords` in a table, or `PersonReader`.
+
+    where  says of a key's position where it stands, for errors
+    """
+
+    def codes(self, keys: Iterable[object], where: Callable[[int], str]) -> npt.NDArray[np.int64]:
+        """Of values of any type."""
+
+    def text_codes(self, texts: Iterable[str], where: Callable[[int], str]) -> npt.NDArray[np.int64]:
+        """Of texts."""
+
+    def whole_codes(self, keys: npt.NDArray[Any], where: Callable[[int], str]) -> npt.NDArray[np.int64]:
+        """Of whole numbers."""
 
 
 @final
 class PersonReader(dict[str, int]):
-    """Texts of keys to numbers of persons, in the order in which they first come."""
+    """Texts of keys to numbers of persons, in the order in which they first come.
 
-    def __init__(self, person: Person) -> None:
+    new  takes of each new person how the key is spelled, what it stands for, and that as `rounded_key` has it
+    """
+
+    def __init__(self, person: Person, new: list[tuple[str, Identity, Identity]] | None = None) -> None:
         super().__init__()
         self._person = person
         # A mark is matched by what it stands for: how a key is spelled may depend on the records beside it.
         self._marks = {stands_for(text) for text in person.missing for stands_for in (person_identity, rounded_key)}
         self._texts: dict[tuple[str, str], str] = {}
         self._rounded: dict[tuple[str, str], str] = {}  # of keys finer than a library may keep them
+        self._new = new
         self._whole = KeyTable()
         # Whole numbers are written down as texts only where there are others beside them, which may be the same.
         self._unwritten: list[npt.NDArray[np.int64]] = []
@@ -215,11 +293,10 @@ class PersonReader(dict[str, int]):
             )
         before = self._texts.get(stands_for) or self._texts.get(near) or self._rounded.get(near)
         if before is not None:
-            raise InvalidInput(
-                f"person column {column!r}: {_short(before)} and {_short(text)} may be two spellings of one key:"
-                " spell a person's key in one way"
-            )
+            raise two_spellings(column, before, text)
         self._texts[stands_for] = text
+        if self._new is not None:
+            self._new.append((text, stands_for, near))
         if near != stands_for:
             self._rounded[near] = text
         self[text] = code = len(self._texts) - 1
@@ -238,7 +315,7 @@ class PersonReader(dict[str, int]):
 
     def whole_codes(self, keys: npt.NDArray[Any], where: Callable[[int], str]) -> npt.NDArray[np.int64]:
         """The same of whole numbers, sooner still: each is looked up once."""
-        if keys.dtype.kind not in "iu" or np.any((keys >= _MAX_EXACT) | (keys <= -_MAX_EXACT)):
+        if keys.dtype.kind not in "iu" or np.any((keys >= MAX_EXACT) | (keys <= -MAX_EXACT)):
             return self.codes(keys.tolist(), where)
 
         def new_codes(positions: npt.NDArray[np.int64], new: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -303,7 +380,7 @@ def _exact(key: object) -> bool:
             return True
         number = float(text)
         same = Decimal(text) == key if isinstance(key, Decimal) and key.is_finite() else number == key
-        return abs(number) < _MAX_EXACT and bool(same)
+        return abs(number) < MAX_EXACT and bool(same)
     if isinstance(key, np.datetime64) or getattr(getattr(key, "dtype", None), "kind", "") == "M":
         cut = key.astype("M8[us]")  # type: ignore[attr-defined]
         return bool(np.isnat(key) or (cut == key and cut.astype(key.dtype) == key))  # type: ignore[attr-defined, call-overload]
@@ -385,6 +462,14 @@ def _finer(moment: str) -> str:
     """The digits of a second's fraction that are past its microseconds."""
     fraction = _FRACTION.search(moment)
     return fraction[1].rstrip("0") if fraction else ""
+
+
+def two_spellings(column: str, before: str, text: str) -> InvalidInput:
+    """The error of two texts that may be one key."""
+    return InvalidInput(
+        f"person column {column!r}: {_short(before)} and {_short(text)} may be two spellings of one key:"
+        " spell a person's key in one way"
+    )
 
 
 def _short(key: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final, final
@@ -15,11 +15,12 @@ from qrelease._util import memory
 from qrelease._util.typing import Axes, Codes, Ints
 from qrelease.data.derived_columns import derived
 from qrelease.data.domain import Attribute, Domain
-from qrelease.data.fingerprint import fingerprint, hashed_texts
+from qrelease.data.fingerprint import digests, fingerprint, hashed_columns, hashed_texts, record_sums, text_hashes
 from qrelease.data.fractional_records import FractionalRecords
+from qrelease.data.kept_records import BOUNDING_BYTES, Choice, kept_columns
 from qrelease.data.known_counts import KnownCounts, counted_cells
 from qrelease.data.named_categories import votes
-from qrelease.data.persons import Persons, kept, parts
+from qrelease.data.persons import Persons
 from qrelease.data.points import agree, any_of, binned, has_points
 from qrelease.data.sources.batches import is_lazy, lazy_reader
 from qrelease.data.sources.dialect import Dialect
@@ -28,6 +29,7 @@ from qrelease.data.sources.encoding import Reader, Schema, domain_of_records, en
 from qrelease.data.sources.files import csv_reader, open_reader
 from qrelease.data.sources.frames import FrameReader
 from qrelease.data.sources.parquet import ParquetReader
+from qrelease.data.spill import MAX_BYTES, Spill, check_disk
 from qrelease.data.structural_zeros import narrowed
 from qrelease.errors import InvalidInput, OutOfMemory
 
@@ -35,8 +37,6 @@ JOINED: Final = "how many parents have children is private"
 """`Table.private_size` of records that are joined with their parents: these may name persons without a record."""
 
 _CHECKED = 1 << 26  # codes that are looked at together, of a file that is mapped
-
-_BOUNDING_BYTES = 64  # of a record, while it is decided which ones of each person are kept
 
 
 @final
@@ -55,7 +55,8 @@ class Table:
     columns
         One read-only array (n,) for each attribute: its codes, in the smallest unsigned integer type. The readers of
         files stream; what would take too much memory they leave, as codes, in temporary files that have no name, and
-        map those (in the folder that TMPDIR names).
+        map those (in the folder that TMPDIR names). Records of persons stand there in an order of the persons, else in
+        that of their source.
     persons
         The person of each record, where the unit is a person (`of_persons`, and the readers); None in the table of
         records that were kept of each person (`bounded`).
@@ -323,7 +324,7 @@ class Table:
         Returns
         -------
         Table
-            The n records of the file, in its order.
+            The n records of the file, in its order: see `columns`.
 
         Raises
         ------
@@ -346,7 +347,7 @@ class Table:
         Returns
         -------
         Table
-            The n records of the file, in its order. What is wrong is told as `from_frame` does.
+            The n records of the file, in its order: see `columns`. What is wrong is told as `from_frame` does.
         """
         return cls.of_reader(ParquetReader(path), schema, columns)
 
@@ -372,7 +373,7 @@ class Table:
         Returns
         -------
         Table
-            The n records of the frame, in its order.
+            The n records of the frame, in its order: see `columns`.
 
         Raises
         ------
@@ -396,7 +397,7 @@ class Table:
         Returns
         -------
         Table
-            The n records of the source, in its order.
+            The n records of the source, in its order: see `columns`.
 
         Raises
         ------
@@ -507,8 +508,22 @@ class Table:
             Over that domain; it is protected as a table of records is, of which each person has one.
         """
         table.domain.check_decided()
-        columns = tuple(derived(table, domain))
-        return cls(domain, columns, private_size=table.private_size)
+        types = [code_type(attribute) for attribute in domain]
+        found = Spill(types, MAX_BYTES)
+        for part in table._by_person():
+            made = derived(part, domain)
+            found.add([column.astype(dtype) for column, dtype in zip(made, types, strict=True)])
+        columns, _ = found.whole()
+        return cls(domain, tuple(columns), private_size=table.private_size)
+
+    def _by_person(self) -> Iterator[Table]:
+        """The table, or, where it is in files, parts of it that have all records of some persons each."""
+        if self.persons is None or not self.persons.in_runs:
+            yield self
+            return
+        for part in self.persons.parts():
+            yield Table(self.domain, tuple(part.of(column) for column in self.columns), part.persons)
+            memory.forget([*self.columns, self.persons.words])
 
     @property
     def keeps_records(self) -> bool:
@@ -617,11 +632,19 @@ class Table:
             hashed_texts(self.texts[name], codes, key) if name in self.texts else codes
             for name, codes in zip(self.domain.names, self.columns, strict=True)
         ]
-        units = None if self.persons is None else self.persons.unit
-        return fingerprint(self.domain, (*found, *(p for p in self.points if p is not None)), key, units)
+        columns = [*found, *(p for p in self.points if p is not None)]
+        if self.persons is None:
+            return fingerprint(self.domain, columns, key)
+        first, second = 0, 0
+        for part in self.persons.parts():
+            some = hashed_columns([part.of(column) for column in columns], part.persons.unit)
+            one, two = record_sums(some, key)
+            first, second = (first + one) % 2**64, (second + two) % 2**64
+            memory.forget([*columns, self.persons.words])
+        return digests(self.domain, key, len(self), (first, second), of_persons=True)
 
     def check_bounded(self) -> None:
-        """Raise where the records that are kept of each person would not fit in memory beside the table.
+        """Raise where the records that are kept of each person would not fit in memory, or in files, beside the table.
 
         Raises
         ------
@@ -629,9 +652,13 @@ class Table:
             It does not say how many records there are.
         """
         if self.domain.at_most is not None:
-            each = _BOUNDING_BYTES + sum(column.itemsize for column in self.columns)
-            if each * len(self) > memory.free():  # without the size, which tells of their number
+            each = BOUNDING_BYTES + sum(column.itemsize for column in self.columns)
+            records = len(self) if self.persons is None else self.persons.largest_part
+            if each * records > memory.free():  # without the size, which tells of their number
                 raise OutOfMemory("the records kept of each person do not fit in memory: release fewer columns")
+            if self.persons is not None and self.persons.in_runs:
+                columns = [column for column in (*self.columns, *self.points) if column is not None]
+                check_disk(len(self) * sum(column.itemsize for column in columns))
 
     def bounded(self, key: bytes) -> Table | FractionalRecords:
         """The records that are kept of each person, at most `at_most` of each, without the column of persons.
@@ -661,31 +688,26 @@ class Table:
             return self
         if self.persons is None:
             raise InvalidInput("the unit is a person, and the table does not say whose records it has")
-        points = self._points_or_none()
+        points = [column for column in self.points if column is not None]
+        places = iter(range(len(self.columns), len(self.columns) + len(points)))
+        finest = [axis if column is None else next(places) for axis, column in enumerate(self._points_or_none())]
         # A text that is to be learned is numbered by when it first came: others' records must not decide by that.
-        finest = [
-            hashed_texts(self.texts[name], codes, key[:64])
-            if name in self.texts
-            else codes
-            if places is None
-            else places
-            for name, codes, places in zip(self.domain.names, self.columns, points, strict=True)
-        ]
-        listed = list(zip(self.domain.names, finest, strict=True))
-        if self.domain.counts_once and not self.domain.undecided:
-            chosen, counted = parts(self.persons, listed, self.domain.at_most, key, self.domain.weight_bits)
-            columns = tuple(column[chosen] for column in self.columns)
+        hashes = {name: text_hashes(self.texts[name], key[:64]) for name in self.texts}
+        hashed = [(name, place, hashes.get(name)) for name, place in zip(self.domain.names, finest, strict=True)]
+        in_parts = self.domain.counts_once and not self.domain.undecided
+        distinct = () if in_parts else self.domain.distinct
+        bits = self.domain.weight_bits if in_parts else None
+        choice = Choice(self.domain.at_most, key, hashed, distinct, bits)
+        found, counted = kept_columns(self.persons, [*self.columns, *points], choice)
+        columns, left = tuple(found[: len(self.columns)]), iter(found[len(self.columns) :])
+        if counted is not None:
             return FractionalRecords(self.domain, columns, counted, self.private_size)
-        distinct = [self.columns[axis] for axis in self.domain.distinct]
-        chosen = kept(self.persons, listed, self.domain.at_most, key, distinct)
-        columns = tuple(column[chosen] for column in self.columns)
-        left = any_of([None if p is None else p[chosen] for p in points])
-        whose, digests = self.persons.codes, self.persons.digests
+        points_left = any_of([None if p is None else next(left) for p in self._points_or_none()])
         named = {  # of all records of each person, since she has one vote however many there are
-            name: votes(whose, digests, self.columns[self.domain.axis(name)], texts, key, name)
+            name: votes(self.persons, self.columns[self.domain.axis(name)], texts, key, name)
             for name, texts in self.texts.items()
         }
-        return Table(self.domain, columns, None, left, self.texts, self.private_size, named)
+        return Table(self.domain, columns, None, points_left, self.texts, self.private_size, named)
 
     def histogram(self) -> npt.NDArray[np.int64]:
         """The exact count of every cell of the universe, (|X|,) int64. Raises `TooLarge` past `MAX_COUNTED_CELLS`."""

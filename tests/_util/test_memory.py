@@ -197,7 +197,7 @@ def test_nothing_in_the_package_decides_by_the_memory_that_is_free():
                 if COULD.search(kinds) and not isinstance(handler.body[-1], ast.Raise):
                     going_on.add(f"{name} {function.name}")
     # What the data holder is told; which columns are files, and whether those of persons fit.
-    assert asking == {"apps/cli/__init__.py", "data/sources/encoding.py", "data/table.py"}
+    assert asking == {"apps/cli/__init__.py", "data/spill.py", "data/table.py"}
     assert going_on == {*HANDLERS}
 
 

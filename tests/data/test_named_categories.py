@@ -11,6 +11,7 @@ from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.named_categories import MAX_NAMED, WEIGHT, votes, weight
 from qrelease.data.person import Person
+from qrelease.data.persons import Persons
 from qrelease.data.table import Table
 
 TEXTS = ("x", "y", "z")
@@ -29,27 +30,27 @@ def read(table, how):
     people, seen = ([*dict.fromkeys(column)] for column in zip(*rows, strict=True))
     whose = np.array([people.index(p) for p, _ in rows])
     codes = np.array([seen.index(t) for _, t in rows])
-    found = how(whose, digests(people), codes, seen, KEY, "town", MOST)
+    found = how(Persons(whose, digests(people)), codes, seen, KEY, "town", MOST)
     return np.array([found[seen.index(t)] if t in seen else 0 for t in TEXTS])
 
 
-def by_number(whose, _, codes, texts, *rest):
+def by_number(persons, codes, texts, *rest):
     """A broken twin: of too many, a person names those that came first in the file."""
     found = np.zeros(len(texts), np.int64)
-    for person in np.unique(whose):
-        chosen = np.unique(codes[whose == person])[:MOST]
+    for person in np.unique(persons.codes):
+        chosen = np.unique(codes[persons.codes == person])[:MOST]
         found[chosen] += weight(len(chosen))
     return found
 
 
-def by_records(whose, _, codes, texts, *rest):
+def by_records(persons, codes, texts, *rest):
     """A broken twin: each record votes."""
     return np.bincount(codes, minlength=len(texts)) * WEIGHT
 
 
-def whole_votes(whose, _, codes, texts, *rest):
+def whole_votes(persons, codes, texts, *rest):
     """A broken twin: each category of a person has a vote of its own."""
-    pairs = np.unique(np.stack([whose, codes]), axis=1)
+    pairs = np.unique(np.stack([persons.codes, codes]), axis=1)
     return np.bincount(pairs[1], minlength=len(texts)) * WEIGHT
 
 
@@ -75,13 +76,13 @@ def test_broken_twins_are_convicted(how):
 
 def test_the_choice_is_fair_over_keys_and_whole_over_records():
     whose, codes = np.array([0, 0, 0, 0, 1]), np.array([0, 1, 1, 2, 2])
-    many = [votes(whose, digests("ab"), codes, TEXTS, bytes([i] * 16), "town", MOST) for i in range(200)]
+    many = [votes(Persons(whose, digests("ab")), codes, TEXTS, bytes([i] * 16), "town", MOST) for i in range(200)]
     assert all(sorted(v - np.array([0, 0, WEIGHT])) == [0, weight(2), weight(2)] for v in many)
     left_out = np.bincount([int(np.argmin(v - np.array([0, 0, WEIGHT]))) for v in many], minlength=3)
     assert left_out.min() > 40  # 67 each on average
     order = np.array([4, 2, 3, 0, 1])
     for i, v in enumerate(many[:20]):
-        again = votes(whose[order], digests("ab"), codes[order], TEXTS, bytes([i] * 16), "town", MOST)
+        again = votes(Persons(whose[order], digests("ab")), codes[order], TEXTS, bytes([i] * 16), "town", MOST)
         assert again.tolist() == v.tolist()
 
 

@@ -10,6 +10,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _warmup(_: argparse.Namespace) -> None:
     _read()
+    _keep()
     _count()
     _fit_histograms()
     _fit_records()
@@ -39,6 +40,25 @@ def _read() -> None:
     one = np.zeros(1, np.int64)
     key_places(read_only(one, np.int64), one.copy(), np.full(1, -1), 0, one.copy(), one.copy())
     drawn_places(np.zeros(1, np.uint64), one.copy(), one.copy(), np.uint64(1), one.copy())
+
+
+def _keep() -> None:
+    """Some of the records of each person, in files and in memory."""
+    import numpy as np
+
+    from qrelease.data.kept_records import Choice, kept_columns
+    from qrelease.data.persons import Persons
+    from qrelease.data.spill import Spill
+
+    types = [np.dtype(kind) for kind in (np.uint8, np.uint16, np.uint32, np.int64)]
+    spill, nobody = Spill(types, -1, by_word=True), np.empty((0, 2), np.uint64)
+    spill.add([np.zeros(1, kind) for kind in types])
+    (*columns, words), cuts = spill.whole()
+    choice = Choice(1, bytes(1), [("a", place, None) for place in range(len(columns))])
+    kept_columns(Persons.of_words(words, nobody, cuts), columns, choice)
+    many = np.arange(1 << 18)  # so many that they are looked at in parts
+    columns = [np.zeros(len(many), kind) for kind in types[:-1]]
+    kept_columns(Persons.of_words(many, nobody), columns, choice)
 
 
 def _count() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from qrelease._util.typing import Codes
-    from qrelease.data.persons import PersonReader
+    from qrelease.data.persons import KeyReader
     from qrelease.data.sources.encoder import Encoder
 
 CHUNK = 512
@@ -189,8 +189,8 @@ class CsvPiece:
             raise InvalidInput(f"{self._where(len(found))}: {error}") from None
         return encoder.of_codes(found)
 
-    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
-        """The numbers (n,) of the persons that a column names."""
+    def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
+        """What the reader makes (n,) of the keys in a column."""
         return reader.text_codes(map(itemgetter(self.places[column]), self.chunk.rows), self._where)
 
     def _where(self, position: int) -> str:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from qrelease._util.parallel import ahead
 from qrelease._util.typing import Codes
-from qrelease.data.persons import PersonReader
+from qrelease.data.persons import KeyReader
 from qrelease.data.sources.compression import READ_ERRORS, open_bytes, open_text
 from qrelease.data.sources.csv import PLAIN, CsvPiece, CsvReader
 from qrelease.data.sources.csv_kernels import PADDING, Places, split_cells
@@ -200,8 +200,8 @@ class BlockPiece:
         except Misplaced as error:
             raise InvalidInput(f"{self._where(error.position)}: {error}") from None
 
-    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
-        """The numbers (n,) of the persons that a column names."""
+    def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
+        """What the reader makes (n,) of the keys in a column."""
         return reader.text_codes(self.texts(column), self._where)
 
     def texts(self, column: str) -> list[str]:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Codes
-from qrelease.data.persons import PersonReader
+from qrelease.data.persons import KeyReader
 from qrelease.data.sources.encoder import Encoder
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.spelling import shown
@@ -96,8 +96,8 @@ class RowPiece:
             position, error = encoder.fault(values)
             raise InvalidInput(f"{self._where(position)}: {error}") from None
 
-    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
-        """The numbers (n,) of the persons that a column names."""
+    def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
+        """What the reader makes (n,) of the keys in a column."""
         return reader.codes(self._values(column), self._where)
 
     def _values(self, column: str) -> list[Any]:

@@ -1,7 +1,8 @@
 """Encodes the columns that a reader gives, piece by piece, as codes of cells, and collects them.
 
 A reader of a kind of source gives pieces of records, and each piece the codes of its columns. What is in memory is one
-piece and the codes, and these only while they are small: then they go to temporary files, which are mapped.
+piece and the codes, and these only while they are small: then they go to temporary files, which are mapped. Where the
+unit is a person, these have the records in an order of their persons, so that each person's are near each other.
 """
 
 from __future__ import annotations
@@ -11,28 +12,23 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Any, Protocol, final
+from typing import Protocol, final
 
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util import memory
 from qrelease._util.typing import Codes
 from qrelease.data import schema as schemas
 from qrelease.data.domain import Domain
-from qrelease.data.persons import NOBODY, PersonReader, Persons
+from qrelease.data.person_words import NO_WORD, PersonWords
+from qrelease.data.persons import KeyReader, Persons
 from qrelease.data.points import any_of, binned, has_points
 from qrelease.data.sources.encoder import Encoder, code_type
+from qrelease.data.spill import MAX_BYTES, MAX_BYTES_BY_PERSON, Spill, held
 from qrelease.data.structural_zeros import narrowed
 from qrelease.errors import InvalidInput
 
 Schema = Domain | str | os.PathLike[str]
-
-_MEMORY_FRACTION = 4  # codes that take more than a fourth of the free memory are kept in temporary files
-
-
-_MAX_BYTES = 1 << 28  # and codes that take more than this
 
 
 class Piece(Protocol):
@@ -59,20 +55,20 @@ class Piece(Protocol):
             For a value that the schema has no place for: it names the source, the line, the column and the value.
         """
 
-    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
-        """The numbers of the persons that a column names.
+    def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
+        """What a reader of keys makes of those in a column.
 
         Parameters
         ----------
-        reader : PersonReader
-            Numbers persons by their names.
+        reader : KeyReader
+            Numbers persons by their keys.
         column : str
-            The column of names.
+            The column of keys.
 
         Returns
         -------
         ndarray of int64, shape (n,)
-            `NOBODY` where a record names none. Private.
+            Private.
         """
 
 
@@ -152,22 +148,20 @@ def encoded(reader: Reader, domain: Domain) -> Encoded:
     names = found_columns(reader, domain)
     person = domain.person
     key = None if person is None else person_column(reader, person.column)
-    encoders, persons = [Encoder(attribute.fine) for attribute in domain], None
-    if person is not None:
-        persons = PersonReader(person)
-    whose: list[npt.NDArray[np.int64]] = []
+    encoders = [Encoder(attribute.fine) for attribute in domain]
+    persons = None if person is None else PersonWords(person)
     columns = _Columns(domain)
     for piece in reader.pieces([*names, *([] if key is None else [key])]):
         codes = [piece.codes(encoder, name) for encoder, name in zip(encoders, names, strict=True)]
         if persons is not None and key is not None:
-            found = piece.persons(persons, key)
-            mine = found != NOBODY
+            words = piece.persons(persons, key)
+            mine = words != NO_WORD
             if not mine.all():
-                found, codes = found[mine], [column[mine] for column in codes]
-            whose.append(found)
-        columns.add(codes)
-    of_whom = None if persons is None else Persons(np.concatenate([np.empty(0, np.int64), *whose]), persons.digests())
-    return columns.whole(of_whom, _texts(encoders))
+                words, codes = words[mine], [column[mine] for column in codes]
+            columns.add(codes, words)
+        else:
+            columns.add(codes)
+    return columns.whole(persons, _texts(encoders))
 
 
 def found_columns(reader: Reader, domain: Domain) -> list[str]:
@@ -232,58 +226,32 @@ def domain_of_records(domain: Domain) -> Domain:
 
 
 class _Columns:
-    """The columns of a source as their codes come in, in memory while they are small and then in temporary files."""
+    """The columns of a source as their codes come in, and the words of persons beside them."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
         self._pointed = [axis for axis, attribute in enumerate(domain) if has_points(attribute)]
         kept = [*domain, *(domain.attributes[axis].fine for axis in self._pointed)]
-        self._limit = min(memory.free() // _MEMORY_FRACTION, _MAX_BYTES)
-        self._types = [code_type(attribute) for attribute in kept]
-        self._pieces: list[list[Codes]] = [[] for _ in kept]
-        self._files: list[IO[bytes]] = []
-        self._bytes = 0  # in memory
+        types, by_word = [code_type(attribute) for attribute in kept], domain.person is not None
+        limit = held(MAX_BYTES_BY_PERSON if by_word else MAX_BYTES)
+        self._spill = Spill([*types, *([np.dtype(np.int64)] if by_word else [])], limit, by_word=by_word)
 
-    def add(self, piece: Sequence[Codes]) -> None:
-        """The codes of `Attribute.fine` of the next records."""
+    def add(self, piece: Sequence[Codes], *words: npt.NDArray[np.int64]) -> None:
+        """The codes of `Attribute.fine` of the next records, and where the unit is a person their words."""
         bins = list(piece)
         for axis in self._pointed:
             bins[axis] = binned(self._domain.attributes[axis], piece[axis])
-        for pieces, codes in zip(self._pieces, [*bins, *(piece[axis] for axis in self._pointed)], strict=True):
-            pieces.append(codes)
-            self._bytes += codes.nbytes
-        if self._bytes > self._limit:
-            self._spill()
+        self._spill.add([*bins, *(piece[axis] for axis in self._pointed), *words])
 
-    def _spill(self) -> None:
-        """What is in memory goes to the files."""
-        if not self._files:
-            self._files = [TemporaryFile() for _ in self._pieces]  # noqa: SIM115
-        for file, pieces in zip(self._files, self._pieces, strict=True):
-            for codes in pieces:
-                file.write(codes.tobytes())
-            pieces.clear()
-        self._bytes = 0
-
-    def whole(self, persons: Persons | None, texts: Mapping[str, Sequence[str]]) -> Encoded:
+    def whole(self, read: PersonWords | None, texts: Mapping[str, Sequence[str]]) -> Encoded:
         """The records; none where there are none, which is as private as any number of them."""
-        found = self._mapped() if self._files else list(map(self._joined, self._pieces, self._types))
+        found, cuts = self._spill.whole()
+        persons = None
+        if read is not None:
+            words = found.pop()
+            read.check(words)
+            persons = Persons.of_words(words, read.digests(), cuts)
         points: list[Codes | None] = [None] * len(self._domain)
         for axis, codes in zip(self._pointed, found[len(points) :], strict=True):
             points[axis] = codes
         return Encoded(self._domain, tuple(found[: len(points)]), persons, any_of(points), texts)
-
-    def _joined(self, pieces: list[Codes], dtype: np.dtype[Any]) -> Codes:
-        """The whole column, of which nothing is kept here."""
-        whole = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, dtype), *pieces])
-        pieces.clear()
-        return whole
-
-    def _mapped(self) -> list[Codes]:
-        self._spill()
-        found: list[Codes] = []
-        for file, dtype in zip(self._files, self._types, strict=True):
-            file.flush()
-            found.append(np.memmap(file, dtype, "r") if file.tell() else np.empty(0, dtype))
-            file.close()  # the map keeps it
-        return found

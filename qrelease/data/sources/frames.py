@@ -21,7 +21,7 @@ from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from qrelease.data.persons import PersonReader
+    from qrelease.data.persons import KeyReader
 
 RowSelection = range | npt.NDArray[np.intp]
 
@@ -168,8 +168,8 @@ class FramePiece:
         except InvalidInput as error:
             raise InvalidInput(f"{self._source} {error}") from None
 
-    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
-        """The numbers (n,) of the persons that a column names."""
+    def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
+        """What the reader makes (n,) of the keys in a column."""
         keys = self._frame.get_column(self._names[column])
         fine = isinstance(keys.dtype, nw.Datetime) and keys.dtype.time_unit == "ns"
         if (fine and self._frame.implementation.is_polars()) or keys.dtype == nw.Time:  # nanoseconds would be cut off

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Codes
-from qrelease.data.persons import PersonReader
+from qrelease.data.persons import KeyReader
 from qrelease.data.sources.compression import READ_ERRORS, error_text, open_bytes
 from qrelease.data.sources.encoder import Encoder
 from qrelease.data.sources.progress import reading_bar
@@ -107,8 +107,8 @@ class JsonPiece:
             position, error = encoder.fault(values)
             raise InvalidInput(f"{self._where(position)}: {error}") from None
 
-    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
-        """The numbers (n,) of the persons that a column names."""
+    def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
+        """What the reader makes (n,) of the keys in a column."""
         return reader.codes([record.get(column) for _, record in self.records], self._where)
 
     def _where(self, position: int) -> str:

@@ -107,7 +107,68 @@ def key_places(
     return new
 
 
-_FEW = 32  # values that are sorted by insertion
+BUCKET_BITS = 10
+BUCKETS = 1 << BUCKET_BITS
+"""Into which persons are spread by their words, as evenly as these allow: for the memory that their records take."""
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: Knuth's multiplicative hash
+
+
+@_jit
+def _bucket(word: int) -> int:  # pragma: no cover
+    mixed = np.uint64(word)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * _SPREAD
+    return int((mixed ^ (mixed >> np.uint64(29))) * _SPREAD >> np.uint64(64 - BUCKET_BITS))
+
+
+@_jit
+def count_buckets(words: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> None:  # pragma: no cover
+    """Add how many words (n,), `read_only`, are in each bucket to `counts` (BUCKETS,)."""
+    for word in words:
+        counts[_bucket(word)] += 1
+
+
+@_jit
+def bucket_order(words: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], order: Places) -> None:  # pragma: no cover
+    """Where the words (n,), `read_only`, are that come one after another if ordered by their buckets.
+
+    ends  how many are in the buckets before each, (BUCKETS,); it is written over
+    """
+    for i in range(len(words)):
+        bucket = _bucket(words[i])
+        order[ends[bucket]] = i
+        ends[bucket] += 1
+
+
+@_jit
+def gather(column: npt.NDArray[Any], order: Places, found: npt.NDArray[Any]) -> None:  # pragma: no cover
+    """Write the entries of a column, `read_only`, that are at some places (n,)."""
+    for i in range(len(order)):
+        found[i] = column[order[i]]
+
+
+@_jit
+def gather_buckets(
+    column: npt.NDArray[Any],
+    order: Places,
+    counts: npt.NDArray[np.int64],
+    begins: npt.NDArray[np.int64],
+    found: npt.NDArray[Any],
+) -> None:  # pragma: no cover
+    """Write the entries of a column, `read_only`, to where each of some buckets begins.
+
+    order   their places, by bucket
+    counts  of each bucket
+    """
+    place = 0
+    for bucket in range(len(counts)):
+        begin = begins[bucket]
+        for i in range(counts[bucket]):
+            found[begin + i] = column[order[place + i]]
+        place += counts[bucket]
+
+
+_FEW = 64  # values that are sorted by comparing each with all others
 
 
 @_jit
@@ -132,19 +193,92 @@ def drawn_places(
         place = ends[groups[i]]
         sorted_values[place], rows[place] = values[i], i
         ends[groups[i]] = place + 1
-    first = 0
+    first, drawn, taken = 0, np.empty(_FEW, np.uint64), np.empty(_FEW, np.int64)
     for last in ends:
-        _sort(sorted_values[first:last], rows[first:last])
-        rank, before = np.uint64(0), np.uint64(0)
-        for i in range(first, last):
-            value = sorted_values[i]
-            rank = rank + np.uint64(1) if i > first and value == before else np.uint64(0)
-            before = value
-            sorted_values[i] = _mixed(value + rank * rank_word)
-        _sort(sorted_values[first:last], rows[first:last])
+        _draw(sorted_values[first:last], rows[first:last], rank_word, drawn, taken)
         for i in range(first, last):
             places[rows[i]] = i - first
         first = last
+
+
+@_jit
+def _draw(
+    values: npt.NDArray[np.uint64],
+    rows: npt.NDArray[np.int64],
+    rank_word: np.uint64,
+    drawn: npt.NDArray[np.uint64],
+    taken: npt.NDArray[np.int64],
+) -> None:  # pragma: no cover
+    """Sort the rows of a group, which are in order, by its values mixed with ranks; all others are written over."""
+    count = len(values)
+    if count > _FEW:
+        _sort(values, rows)
+        rank, before = np.uint64(0), np.uint64(0)
+        for i in range(count):
+            value = values[i]
+            rank = rank + np.uint64(1) if i > 0 and value == before else np.uint64(0)
+            before = value
+            values[i] = _mixed(value + rank * rank_word)
+        _sort(values, rows)
+        return
+    for i in range(count):  # each is compared with all others: a processor has nothing to guess
+        value, before_it = values[i], 0
+        for j in range(i):
+            before_it += values[j] == value
+        drawn[i], taken[i] = _mixed(value + np.uint64(before_it) * rank_word), rows[i]
+    for i in range(count):
+        value, place = drawn[i], 0
+        for j in range(i):
+            place += drawn[j] <= value
+        for j in range(i + 1, count):
+            place += drawn[j] < value
+        rows[place] = taken[i]
+
+
+@_jit
+def first_drawn(
+    records: npt.NDArray[np.uint64],
+    groups: npt.NDArray[np.int64],
+    of_groups: npt.NDArray[np.uint64],
+    ends: npt.NDArray[np.int64],
+    rank_word: np.uint64,
+    at_most: int,
+    found: npt.NDArray[np.bool_],
+) -> None:  # pragma: no cover
+    """Mark those whose places are below a bound by `drawn_places`, of the sums of two values, mixed.
+
+    records    one of these of each, (n,)
+    of_groups  the other, by group
+    found      (n,), all false
+    """
+    values, rows = np.empty(len(records), np.uint64), np.empty(len(records), np.int64)
+    for i in range(len(records)):
+        place = ends[groups[i]]
+        values[place], rows[place] = _mixed(records[i] + of_groups[groups[i]]), i
+        ends[groups[i]] = place + 1
+    first, drawn, taken = 0, np.empty(_FEW, np.uint64), np.empty(_FEW, np.int64)
+    for last in ends:
+        if last - first > at_most:
+            _draw(values[first:last], rows[first:last], rank_word, drawn, taken)
+        for i in range(first, min(last, first + at_most)):
+            found[rows[i]] = True
+        first = last
+
+
+@_jit
+def add_products(codes: npt.NDArray[Any], factor: np.uint64, sums: npt.NDArray[np.uint64]) -> None:  # pragma: no cover
+    """Add codes (n,), `read_only`, times a factor to sums (n,), modulo 2^64."""
+    for i in range(len(codes)):
+        sums[i] += np.uint64(codes[i]) * factor
+
+
+@_jit
+def pack(column: npt.NDArray[Any], chosen: npt.NDArray[np.bool_], found: npt.NDArray[Any]) -> None:  # pragma: no cover
+    """Write the chosen entries of a column (n,), `read_only`, one after another; `found` has one entry more."""
+    count = 0
+    for i in range(len(column)):  # without a branch, which no processor could guess
+        found[count] = column[i]
+        count += chosen[i]
 
 
 @_jit
@@ -158,14 +292,6 @@ def _mixed(word: np.uint64) -> np.uint64:  # pragma: no cover
 @_jit
 def _sort(values: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64]) -> None:  # pragma: no cover
     """Sort values, and their rows with them: of equal ones the first rows come first."""
-    if len(values) > _FEW:
-        by_row = np.argsort(rows)
-        order = by_row[np.argsort(values[by_row], kind="mergesort")]
-        values[:], rows[:] = values[order], rows[order]
-        return
-    for i in range(1, len(values)):
-        place, value, row = i, values[i], rows[i]
-        while place > 0 and (values[place - 1] > value or (values[place - 1] == value and rows[place - 1] > row)):
-            values[place], rows[place] = values[place - 1], rows[place - 1]
-            place -= 1
-        values[place], rows[place] = value, row
+    by_row = np.argsort(rows)
+    order = by_row[np.argsort(values[by_row], kind="mergesort")]
+    values[:], rows[:] = values[order], rows[order]

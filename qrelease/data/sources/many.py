@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Codes
-from qrelease.data.persons import PersonReader
+from qrelease.data.persons import KeyReader
 from qrelease.data.sources.encoder import Encoder
 from qrelease.errors import InvalidInput
 
@@ -72,6 +72,6 @@ class _Named:
         """The codes (n,) of a column."""
         return self._piece.codes(encoder, self._names.get(column, column))
 
-    def persons(self, reader: PersonReader, column: str) -> npt.NDArray[np.int64]:
-        """The numbers (n,) of the persons that a column names."""
+    def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
+        """What the reader makes (n,) of the keys in a column."""
         return self._piece.persons(reader, self._names.get(column, column))

@@ -17,6 +17,8 @@ ONE_TYPE = {"collect", "spread", "count_codes"}  # of tables and records; the ot
 
 # Called by other kernels only, with which they are compiled and cached.
 INSIDE = {
+    "data.sources.kernels._bucket",
+    "data.sources.kernels._draw",
     "data.sources.kernels._mixed",
     "data.sources.kernels._sort",
     "data.marginals.kernels._butterflies",
@@ -42,6 +44,10 @@ INSIDE = {
     "data.sources.csv_kernels._hash",
     "data.sources.csv_kernels._same",
     "data.sources.csv_kernels._word",
+    "data.whole_digests._compress",
+    "data.whole_digests._quarter",
+    "data.whole_digests._round",
+    "data.whole_digests._spelled",
     "noise.kernels._close",
     "noise.kernels._high",
     "noise.kernels._power",
