@@ -262,11 +262,13 @@ class Curator:
                 raise InvalidInput(f"column {attribute.name!r}: the table does not have the texts of its codes")
         if self._ledger.store.in_writing:
             raise LedgerError("a schema is not learned inside a transaction, which could undo its charge")
+        unit = self._unit.of_records  # also where a person counts once: what is learned is learned of whole records
+        of_a_record = unit.of_a_record(cost)
+        with unit.explained():
+            learning.check_noise(self.domain, of_a_record, unit.relation)
         if not changed_rows:
             self._warn()
         self._table.check_bounded()
-        unit = self._unit.of_records  # also where a person counts once: what is learned is learned of whole records
-        of_a_record = unit.of_a_record(cost)
         rows, key = self._fingerprint(), None
         keeps = self._ledger.store.place is not None and not is_insecure(self._entropy)
         if keeps:

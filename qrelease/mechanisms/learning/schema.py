@@ -15,6 +15,7 @@ from qrelease.mechanisms.learning import partition_selection
 from qrelease.mechanisms.learning.bins import cuts_of, shape_of
 from qrelease.mechanisms.learning.point_tree import levels, measured_leaves
 from qrelease.mechanisms.private_data import Private
+from qrelease.noise.distributions import MAX_SCALE
 from qrelease.noise.samplers import discrete_laplace
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, split
 
@@ -51,6 +52,19 @@ def column_costs(domain: Domain, cost: Cost) -> dict[str, Cost]:
         for attribute, own, part in zip(keyed, (pure[open_.index(a)] for a in keyed), deltas, strict=True):
             found[attribute.name] = ApproxDP(own.epsilon, part.to_json()["delta"])
     return found
+
+
+def check_noise(domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
+    """Raise `InvalidInput` where a part of what one record may cost buys no noise that can be drawn.
+
+    As `check_learning`, of the domain and the cost alone: so it is known before anything is charged.
+    """
+    for name, part in column_costs(domain, cost).items():
+        attribute = domain[name]
+        if attribute.kind == "category":
+            partition_selection.check(*_of_one_key(part, neighbours))
+        elif _bins_scale(attribute, part, neighbours) > MAX_SCALE:
+            raise InvalidInput(f"the bins of column {name!r} need a larger epsilon than {part.to_json()['epsilon']:g}")
 
 
 def what(attribute: Attribute) -> str:
@@ -113,16 +127,28 @@ def learn(private: Private, cost: Cost) -> Domain:
     return replace(private.domain, attributes=tuple(made))
 
 
-def _moved(private: Private) -> int:
+def _moved(neighbours: Neighbours) -> int:
     """How many counts a neighbour changes by 1 each."""
-    return 2 if private.neighbours is Neighbours.REPLACE_ONE else 1
+    return 2 if neighbours is Neighbours.REPLACE_ONE else 1
+
+
+def _bins_scale(attribute: Attribute, cost: Cost, neighbours: Neighbours) -> Fraction:
+    """The scale of the noise on each count of a tree over the points of a column."""
+    assert attribute.grid is not None
+    return levels(attribute.grid.size) * _moved(neighbours) / Fraction(cost.to_json()["epsilon"])
+
+
+def _of_one_key(cost: Cost, neighbours: Neighbours) -> tuple[Fraction, Fraction]:
+    """ε and δ of each count of texts that a neighbour changes."""
+    values = cost.to_json()
+    return Fraction(values["epsilon"]) / _moved(neighbours), Fraction(values["delta"]) / _moved(neighbours)
 
 
 def _bins(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
     assert attribute.grid is not None
     size = attribute.grid.size
     points, counts = private.occurring(attribute.name)
-    scale = levels(size) * _moved(private) / Fraction(cost.to_json()["epsilon"])
+    scale = _bins_scale(attribute, cost, private.neighbours)
 
     def draw(scale: Fraction, count: int) -> Ints:
         return discrete_laplace(scale, count, private.entropy)
@@ -133,8 +159,7 @@ def _bins(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
 
 
 def _categories(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
-    values = cost.to_json()
-    epsilon, delta = (Fraction(values[key]) / _moved(private) for key in ("epsilon", "delta"))
+    epsilon, delta = _of_one_key(cost, private.neighbours)
     codes, counts = private.occurring(attribute.name)
     named, noisy = partition_selection.select(counts, epsilon, delta, private.entropy)
     texts = private.texts(attribute.name)

@@ -122,6 +122,26 @@ def test_categories_need_a_delta(cost):
     assert made.ledger.spent is None
 
 
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("open_", [HOURS, TOWN], ids=["bins", "categories"])
+@pytest.mark.parametrize("cost", [ApproxDP(1e-300, 1e-9), ApproxDP(1e-15, 1e-6), ApproxDP(1e-9, 0.2)], ids=str)
+def test_a_cost_that_buys_no_noise_is_refused_before_it_is_charged(cost, open_, neighbours):
+    """Noise beyond the samplers; a reach beyond them; and so short a one that no noise would be drawn within it."""
+    if open_ is HOURS and cost.epsilon == 1e-9:
+        cost = ApproxDP(1e-15, 0.2)
+    made, _ = curator(table=Table.from_frame(frame(), Domain((open_,))), neighbours=neighbours)
+    with pytest.raises(InvalidInput, match=r"larger epsilon|too small to name|delta far below epsilon"):
+        made.learn(cost)
+    assert made.ledger.spent is None
+
+
+def test_so_much_is_paid_that_there_is_no_noise():
+    """Warnings are errors here, and after a charge nothing may fail."""
+    cost = PureDP(1e300)
+    made, _ = curator(total=cost, table=Table.from_frame(frame(), Domain((HOURS,))))
+    assert len(made.learn(cost).domain["hours"].edges) > 2
+
+
 def test_a_table_that_is_not_decided_is_not_released():
     made, table = curator()
     with pytest.raises(InvalidInput, match="hours, town: must be learned first"):
