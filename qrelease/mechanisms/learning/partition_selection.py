@@ -28,8 +28,8 @@ import numpy as np
 
 from qrelease._util.typing import Floats, Ints, Mask
 from qrelease.errors import InvalidInput
-from qrelease.noise.entropy import WordSource
 from qrelease.noise.distributions import MAX_SCALE
+from qrelease.noise.entropy import WordSource
 from qrelease.noise.samplers import discrete_laplace
 
 _DIGITS = 60  # of the arithmetic that decides a reach
