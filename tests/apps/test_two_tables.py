@@ -16,7 +16,7 @@ from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
-from qrelease.release.curator import Curator
+from qrelease.release.curator import Curator, Paid
 
 
 def test_nothing_is_charged_unless_both_are_covered_and_fit():
@@ -32,6 +32,44 @@ def test_nothing_is_charged_unless_both_are_covered_and_fit():
         with pytest.raises(InvalidInput, match="share must be between 0 and 1"):
             release_linked(both, ledger, Laplace(), PureDP(0.5), share=1.0)
         assert ledger.spent == PureDP(0.5)
+
+
+def test_both_are_charged_or_none_whatever_others_charge_meanwhile(monkeypatch):
+    """Another process may take the rest of the budget after the ledger was looked at."""
+    both, charge, charged = made(200)[0], Ledger.charge, []
+
+    def taken_meanwhile(ledger, *given, **named):
+        if charged:
+            raise BudgetExceeded("others were faster")
+        charged.append(charge(ledger, *given, **named))
+        return charged[0]
+
+    with Ledger.open(None, PureDP(1.0), person="plane") as ledger:
+        with monkeypatch.context() as patched, pytest.raises(BudgetExceeded):
+            patched.setattr(Ledger, "charge", taken_meanwhile)
+            release_linked(both, ledger, Laplace(), PureDP(1.0))
+        assert charged
+        assert ledger.spent is None
+        release_linked(both, ledger, Laplace(), PureDP(1.0))
+
+
+def test_a_run_that_is_cut_off_at_its_end_pays_for_neither_table_anew(tmp_path, monkeypatch):
+    both, finish, finished = made(200)[0], Paid.finish, []
+
+    def cut_off(paid, *given):
+        if finished:
+            raise KeyboardInterrupt
+        finished.append(finish(paid, *given))
+
+    with Ledger.open(tmp_path / "planes.ledger", PureDP(2.0), dataset="planes", person="plane") as ledger:
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(Paid, "finish", cut_off)
+            release_linked(both, ledger, Laplace(), PureDP(1.0))
+        assert finished
+        release_linked(both, ledger, Laplace(), PureDP(1.0))
+        assert ledger.spent == PureDP(1.0)
+        release_linked(both, ledger, Laplace(), PureDP(1.0))
+        assert ledger.spent == PureDP(2.0)
 
 
 @pytest.mark.parametrize("mechanism", [Laplace(), MaxEnt()], ids=lambda mechanism: mechanism.name)
