@@ -14,7 +14,7 @@ from qrelease.privacy.costs import Cost, Neighbours, split
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
-from qrelease.release.curator import Curator, Paid
+from qrelease.release.curator import Curator
 from qrelease.release.linked import LinkedRelease
 
 PARENTS_SHARE: Final = 0.5
@@ -138,13 +138,18 @@ def release_linked(
     ):  # of both before the first is charged, which counts as an earlier one
         if curator.notice is not None:
             warnings.warn(curator.notice, RowsChangedWarning, stacklevel=2)
-    paid: list[Paid] = []
-    for curator, asked, part in zip(curators, workloads, parts, strict=True):
-        paid.append(curator.pay(mechanism, asked, part, again=again, changed_rows=True))
+    payments = [
+        curator.payment(mechanism, asked, part, again=again, changed_rows=True)
+        for curator, asked, part in zip(curators, workloads, parts, strict=True)
+    ]
+    with ledger.transaction():  # both or none, whatever others charge meanwhile
+        charges = [charged() for charged, _ in payments]
+    paid = [made(charge) for (_, made), charge in zip(payments, charges, strict=True)]
     releases = [each.release() for each in paid]
     found = LinkedRelease(releases[0], releases[1], tables.own)
     if store is not None:
         store(found)
-    for each, release in zip(paid, releases, strict=True):
-        each.finish(release)
+    with ledger.transaction():  # else a run that is cut off in between would pay for one of them anew
+        for each, release in zip(paid, releases, strict=True):
+            each.finish(release)
     return found

@@ -48,6 +48,7 @@ has bars that reach beyond those of the linear answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from math import ceil, log, sqrt
@@ -522,10 +523,14 @@ def by_evidence(model: Model, rng: np.random.Generator) -> Newton | None:
 
     None where no round comes to a solution; after one that did, the first that does not ends it.
     """
+    error: float
     last, solved = None, 0
     for _ in tqdm(range(SOLVER.max_rounds), desc="fitting by evidence", disable=None, leave=False):
-        newton = Newton(model.fisher(rng), model.prior[model.basis.owner], model.noise)
-        error, z = solve(model, newton)
+        try:
+            newton = Newton(model.fisher(rng), model.prior[model.basis.owner], model.noise)
+            error, z = solve(model, newton)
+        except linalg.LinAlgError:  # next to no noise, and records in few cells: J is singular
+            error = np.inf
         if error <= CLOSE and fits(model):
             model.keep()
             last, solved = newton, solved + 1
@@ -611,7 +616,7 @@ class Newton:
         self.fisher, self._prior, self._noise = fisher, prior, noise
         self._spread = (fisher * prior) @ fisher + fisher
         whole = self._spread + np.diag(noise)
-        self._factor = linalg.cho_factor((whole + whole.T) / 2, lower=True, overwrite_a=True, check_finite=False)
+        self._factor = _factored((whole + whole.T) / 2)
 
     def solve(self, right: Floats) -> Floats:
         """The solution of C x = right."""
@@ -707,7 +712,7 @@ class Dense:
         wide, rough = np.sqrt(prior), np.sqrt(noise)
         inner = linalg.inv(wide[:, None] * fisher * wide + np.eye(len(prior)), overwrite_a=True, check_finite=False)
         self._ridge = rough[:, None] * (inner + inner.T) * (rough / 2)
-        self._factor = linalg.cho_factor(fisher + self._ridge, lower=True, overwrite_a=True, check_finite=False)
+        self._factor = _factored(fisher + self._ridge)
 
     def of(self, interactions: Floats) -> Floats:
         """Q times the interactions."""
@@ -718,6 +723,20 @@ class Dense:
         """(J + Q)⁻¹ gradient."""
         found: Floats = linalg.cho_solve(self._factor, gradient, check_finite=False)
         return found
+
+
+def _factored(matrix: Floats) -> tuple[Floats, bool]:
+    """Cholesky's factor of a symmetric matrix, which it may take over.
+
+    J is of floats of 24 bits: where it is large and the noise small, rounding makes their sum indefinite. Then its
+    diagonal is raised by as much as that takes, for no table may make a fit fail.
+    """
+    largest = float(np.abs(matrix.diagonal()).max())
+    for bits in range(24, -8, -2):
+        with suppress(linalg.LinAlgError):
+            return linalg.cho_factor(matrix, lower=True, check_finite=False)
+        matrix[np.diag_indices_from(matrix)] += largest * 2.0**-bits
+    return linalg.cho_factor(matrix, lower=True, check_finite=False)
 
 
 def _along_all(cube: Floats, matrices: Sequence[Floats]) -> Floats:

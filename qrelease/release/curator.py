@@ -6,7 +6,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -262,13 +262,12 @@ class Curator:
                 raise InvalidInput(f"column {attribute.name!r}: the table does not have the texts of its codes")
         if self._ledger.store.in_writing:
             raise LedgerError("a schema is not learned inside a transaction, which could undo its charge")
+        unit = self._unit.of_records  # also where a person counts once: what is learned is learned of whole records
+        with unit.explained():
+            learning.check_noise(self.domain, cost, unit)
         if not changed_rows:
             self._warn()
         self._table.check_bounded()
-        unit = self._unit.of_records  # also where a person counts once: what is learned is learned of whole records
-        purse = learning.purse(self.domain, cost)
-        for part in learning.column_costs(self.domain, cost).values():
-            unit.of_a_record(part)  # before the charge, what is too little
         rows, key = self._fingerprint(), None
         keeps = self._ledger.store.place is not None and not is_insecure(self._entropy)
         if keeps:
@@ -276,7 +275,9 @@ class Curator:
         parts = learning.column_costs(self.domain, cost)
         label = f"schema: {', '.join(parts)}"
         charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=True)  # it was said
-        private = Private(self._kept(charge.key), unit.relation, Filter(purse), self._entropy, unit=unit)
+        private = Private(
+            self._kept(charge.key), unit.relation, Filter(learning.purse(self.domain, cost)), self._entropy, unit=unit
+        )
 
         def draw() -> bytes:
             return json.dumps(domain_to_json(learning.learn(private, cost))).encode()
@@ -381,6 +382,35 @@ class Curator:
         BudgetExceeded, InvalidInput, TooLarge, OutOfMemory, LedgerError
             As `release` does, before the charge.
         """
+        charged, paid = self.payment(mechanism, workload, cost, again=again, changed_rows=changed_rows)
+        return paid(charged())
+
+    def payment(
+        self,
+        mechanism: Mechanism,
+        workload: Workload,
+        cost: Cost,
+        *,
+        again: bool = False,
+        changed_rows: bool = False,
+    ) -> tuple[Callable[[], Charge], Callable[[Charge], Paid]]:
+        """What `pay` does after its checks, in two steps: for several that are charged in one transaction.
+
+        Parameters
+        ----------
+        mechanism, workload, cost, again, changed_rows
+            As in `release`.
+
+        Returns
+        -------
+        tuple of callable
+            The first makes the charge; the second makes of it what is paid, outside of transactions.
+
+        Raises
+        ------
+        InvalidInput, TooLarge, OutOfMemory, LedgerError
+            As `pay` does, before the charge.
+        """
         self._check(mechanism, workload, cost)
         described = parameters(mechanism)  # by now, as a user's own object may fail at it
         if not changed_rows:
@@ -389,10 +419,16 @@ class Curator:
         rows, resumable = self._fingerprint(), self._resumable(mechanism)
         key = self._release_key(mechanism, workload, cost, again=again) if resumable else None
         label = f"{mechanism.name}: {len(workload):,} queries"
-        charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=True)  # it was said
-        draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if resumable else None
-        private = self._private(charge.key, cost, draws)
-        return Paid(charge, mechanism, described, workload, private, self._ledger, self._unit)
+
+        def charged() -> Charge:
+            return self._ledger.charge(cost, label, key, rows=rows, changed_rows=True)  # it was said
+
+        def paid(charge: Charge) -> Paid:
+            draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if resumable else None
+            private = self._private(charge.key, cost, draws)
+            return Paid(charge, mechanism, described, workload, private, self._ledger, self._unit)
+
+        return charged, paid
 
     def _release_key(self, mechanism: Mechanism, workload: Workload, cost: Cost, *, again: bool = False) -> str:
         """The name of the charge for a release of these arguments under this schema.

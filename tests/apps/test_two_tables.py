@@ -1,5 +1,8 @@
 """Two tables in one release: what it costs, no child without a parent, and a structure that is that of the data."""
 
+from dataclasses import dataclass, field
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from planes import FLIGHTS, PLANES, M, made
@@ -32,6 +35,49 @@ def test_nothing_is_charged_unless_both_are_covered_and_fit():
         with pytest.raises(InvalidInput, match="share must be between 0 and 1"):
             release_linked(both, ledger, Laplace(), PureDP(0.5), share=1.0)
         assert ledger.spent == PureDP(0.5)
+
+
+@dataclass(frozen=True)
+class Overtaken:
+    """Laplace, but when it is looked at for the sixth time, which is the last, somebody else charges the ledger."""
+
+    ledger: Ledger
+    looked: list[int] = field(default_factory=list)
+    name: ClassVar[str] = "overtaken"
+
+    def check(self, workload, cost, neighbours):
+        self.looked.append(len(workload))
+        if len(self.looked) == 6:
+            self.ledger.charge(PureDP(0.5), "another process")
+        Laplace().check(workload, cost, neighbours)
+
+    def release(self, private, workload, cost):
+        return Laplace().release(private, workload, cost)
+
+
+def test_both_are_charged_or_none_whatever_others_charge_meanwhile():
+    both = made(200)[0]
+    with Ledger.open(None, PureDP(1.0), person="plane") as ledger:
+        overtaken = Overtaken(ledger)
+        with pytest.raises(BudgetExceeded):
+            release_linked(both, ledger, overtaken, PureDP(1.0))
+        assert len(overtaken.looked) == 6
+        assert [entry.label for entry in ledger.history() if entry.kind == "charge"] == ["another process"]
+
+
+def test_a_run_that_is_cut_off_at_its_end_pays_for_neither_table_anew(tmp_path):
+    both = made(200)[0]
+
+    def never_finished(found):
+        object.__setattr__(found.children, "id", object())  # which cannot be written down, when the parents were
+
+    with Ledger.open(tmp_path / "planes.ledger", PureDP(2.0), dataset="planes", person="plane") as ledger:
+        with pytest.raises(TypeError):
+            release_linked(both, ledger, Laplace(), PureDP(1.0), store=never_finished)
+        release_linked(both, ledger, Laplace(), PureDP(1.0))
+        assert ledger.spent == PureDP(1.0)
+        release_linked(both, ledger, Laplace(), PureDP(1.0))
+        assert ledger.spent == PureDP(2.0)
 
 
 @pytest.mark.parametrize("mechanism", [Laplace(), MaxEnt()], ids=lambda mechanism: mechanism.name)

@@ -14,7 +14,7 @@ from qrelease.inference.maxent import fit_histogram
 from qrelease.inference.residual_synopses import Modelled
 from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy import ApproxDP
+from qrelease.privacy import ApproxDP, PureDP
 from qrelease.queries.workload import Workload
 
 
@@ -29,6 +29,16 @@ def estimated(table, order, cost, seed, neighbours=ADD):
 def test_without_noise_it_has_the_measured_marginals(dense):
     table = log_linear((2, 3, 4, 2), 20_000, 1)
     histogram, _ = fit_histogram(estimated(table, 2, ApproxDP(60.0, 1e-2), 0), dense)
+    asked, true = truth(table, 2)
+    assert np.abs(histogram.answer(asked) - true).max() < 10
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize(("records", "epsilon"), [(10**7, 20.0), (1000, 1e4), (1, 1e9), (0, 1e9)])
+def test_no_table_makes_the_fit_fail(records, epsilon, neighbours):
+    """All records in one cell, and next to no noise: the curvature is singular but for rounding."""
+    table = Table(coded(2, 4, 3), (np.zeros(records, np.uint8),) * 3)
+    histogram, _ = fit_histogram(estimated(table, 2, PureDP(epsilon), 3, neighbours), maxent.DENSE)
     asked, true = truth(table, 2)
     assert np.abs(histogram.answer(asked) - true).max() < 10
 

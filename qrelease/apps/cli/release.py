@@ -353,8 +353,13 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
     another command can release from it.
     """
     from qrelease.mechanisms.learning import schema as learning
+    from qrelease.privacy import Neighbours
+    from qrelease.privacy.unit import Unit
 
-    _, left = learning.divided(table.domain, cost)
+    first, left = learning.divided(table.domain, cost)
+    unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain).of_records
+    with unit.explained():
+        learning.check_noise(table.domain, first, unit)
     least, most = (learning.learnable_domain(table.domain, most=most) for most in (False, True))
     _check_learnable(arguments, mechanism, table, least, left, folder)
     try:

@@ -108,6 +108,7 @@ def _learn(arguments: argparse.Namespace) -> None:
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
     from qrelease.privacy.costs import cost_of
+    from qrelease.privacy.unit import Unit
     from qrelease.release.curator import Curator, check_relation
 
     cost = cost_of(arguments.epsilon, arguments.delta)
@@ -115,9 +116,13 @@ def _learn(arguments: argparse.Namespace) -> None:
     if arguments.out.exists():
         raise InvalidInput(f"{arguments.out} exists already; say another --out")
     domain = load(arguments.schema, undecided=True)
-    learning.check_learning(domain if arguments.columns is None else narrowed(domain, arguments.columns), cost)
-    table = table_of(arguments, undecided=True)
+    asked = domain if arguments.columns is None else narrowed(domain, arguments.columns)
+    learning.check_learning(asked, cost)
     neighbours = Neighbours.parse(arguments.neighbours)
+    unit = Unit.of(neighbours, asked).of_records
+    with unit.explained():
+        learning.check_noise(asked, cost, unit)
+    table = table_of(arguments, undecided=True)
     check_relation(table, neighbours)  # before there is a ledger
     with (
         written(arguments.out) as file,

@@ -8,8 +8,9 @@ import tomllib
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
+from qrelease.data.sources.files import files_of
 from qrelease.errors import InvalidInput
 from qrelease.privacy.ledger_url import LedgerUrl
 
@@ -92,14 +93,31 @@ class _TableParser(argparse.ArgumentParser):
 
 
 def _check_apart(path: Path, datasets: Mapping[str, argparse.Namespace]) -> None:
-    """`InvalidInput` for a table or a ledger that two datasets have: its people would be charged twice, or once."""
+    """`InvalidInput` for a table or a ledger that two datasets have: its people would be charged twice, or once.
+
+    A file is a table of its own, be it one of many of a pattern or the parents of another one. Two datasets may share
+    their parents.
+    """
     for option in ("ledger", "data"):
-        seen: dict[Any, str] = {}
+        seen: dict[object, str] = {}
         for name, given in datasets.items():
-            query = given.query if option == "data" else None
-            other = seen.setdefault(_place(getattr(given, option), query), name)
-            if other != name:
-                raise InvalidInput(f"{path}: datasets {other} and {name} have the same {option}")
+            places = {_place(given.ledger, None)} if option == "ledger" else _tables(given)
+            for place in places:
+                other = seen.setdefault(place, name)
+                if other != name:
+                    raise InvalidInput(f"{path}: datasets {other} and {name} have the same {option}")
+    for name, given in datasets.items():
+        parent = None if given.parent is None else _place(given.parent, None)
+        child = next((c for c, other in datasets.items() if c != name and parent in _tables(other)), None)
+        if parent is not None and child is not None:
+            raise InvalidInput(f"{path}: the parents of dataset {name} are the data of {child}, under another ledger")
+
+
+def _tables(given: argparse.Namespace) -> set[object]:
+    """The places of the records of a dataset: one, or all files of a pattern."""
+    if isinstance(given.data, str):
+        return {_place(given.data, given.query)}
+    return {_place(file, given.query) for file in files_of(given.data) or [given.data]}
 
 
 def _place(named: Path | LedgerUrl | str, query: str | None) -> object:

@@ -2,15 +2,15 @@
 
 What is promised is of the rows that a query gives, so no row may depend on others. DuckDB's parser gives the query as a
 tree, and every node of it has to be known here: columns, constants, comparisons, casts, cases, functions of one row,
-tables, inner joins of different tables, and unions of all rows. What is not known is refused: aggregates, windows,
-subqueries in expressions, outer joins, distinct, limits, samples, common table expressions, table functions, views,
-macros and generated columns, and `rowid`, which tells how many rows stand before one.
+tables, inner joins of different tables, and unions of all rows of different tables. What is not known is refused:
+aggregates, windows, subqueries in expressions, outer joins, distinct, limits, samples, common table expressions, table
+functions, views, macros and generated columns, and `rowid`, which tells how many rows stand before one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from qrelease.errors import InvalidInput
@@ -99,17 +99,18 @@ def _refused(node: Mapping[str, Any]) -> str | None:
         case "SET_OPERATION_NODE":
             if node.get("setop_type") != "UNION" or not node.get("setop_all"):
                 return "a set operation other than union all"
+            twice = _twice([*(node.get("children") or ()), node.get("left"), node.get("right")])
+            if twice:
+                return f"table {twice} in a union with itself, in which one record is several"
         case "BASE_TABLE":
             if node.get("sample") or node.get("at_clause"):
                 return "a sample or a version of a table"
         case "JOIN":
             if node.get("join_type") != "INNER" or node.get("ref_type") not in ("REGULAR", "CROSS"):
                 return f"a join of the kind {node.get('join_type')} {node.get('ref_type')}".lower()
-            left, right = (
-                {_name(n) for n in _nodes(node[side]) if n.get("type") == "BASE_TABLE"} for side in ("left", "right")
-            )
-            if left & right:
-                return f"table {min(left & right)} joined with itself"
+            twice = _twice([node["left"], node["right"]])
+            if twice:
+                return f"table {twice} joined with itself"
         case "SUBQUERY":
             return "a sample" if node.get("sample") else None
         case "ORDER_MODIFIER":
@@ -136,6 +137,17 @@ def _refused_expression(node: Mapping[str, Any]) -> str | None:
     return None
 
 
+def _twice(parts: Sequence[Any]) -> str | None:
+    """A table that several parts of a join or of a union name; None where there is none."""
+    seen: set[str] = set()
+    for part in parts:
+        named = {_name(node) for node in _nodes(part) if node.get("type") == "BASE_TABLE"}
+        if named & seen:
+            return min(named & seen)
+        seen |= named
+    return None
+
+
 def _name(table: Mapping[str, Any]) -> str:
     return str(table["table_name"]).lower()
 
@@ -144,7 +156,8 @@ def _check_names(connection: Any, nodes: list[Mapping[str, Any]], path: str) -> 
     """Raise `InvalidInput` for a table that is a view, or has generated columns, and for a function that is a macro."""
     # Names are put into small letters here: a macro of the file may stand before DuckDB's own function.
     found = connection.execute("select table_name, sql from duckdb_tables() where not internal").fetchall()
-    tables = {name.lower(): sql.lower() for name, sql in found}
+    tables = {name.lower() for name, _ in found}
+    generated = {name.lower() for name, sql in found if "generated always" in sql.lower()}  # in whichever schema
     views = {name.lower() for (name,) in connection.execute("select view_name from duckdb_views()").fetchall()}
     macros: set[str] = set()
     if any(node.get("class") == "FUNCTION" for node in nodes):  # to list all functions takes a while
@@ -155,7 +168,7 @@ def _check_names(connection: Any, nodes: list[Mapping[str, Any]], path: str) -> 
             name = _name(node)
             if name not in tables or name in views:
                 raise InvalidInput(f"{path}: {node['table_name']} is not a table of the file: name tables, not views")
-            if "generated always" in tables[name]:
+            if name in generated:
                 raise InvalidInput(f"{path}: table {node['table_name']} has generated columns, which may mix rows")
         if node.get("class") == "FUNCTION" and node["function_name"].lower() in macros:
             raise InvalidInput(f"{path}: {node['function_name']} is a macro of the file, which may mix rows")

@@ -49,6 +49,7 @@ from qrelease.noise.distributions import MAX_VARIANCE
 from qrelease.noise.entropy import WordSource
 from qrelease.noise.samplers import rounded_gaussian
 
+_LEAST_VARIANCE = Fraction(1, 1 << 80)  # of rounded noise that is drawn: more than an enormous ρ needs
 _MARGIN = 1e-9
 """More than the relative error of a normal tail in floats, which is some 1e-13."""
 
@@ -64,7 +65,7 @@ def variance(rho: float | Fraction, moved: int = 1) -> Fraction:
     found = Fraction(WEIGHT * WEIGHT * moved) / (2 * Fraction(rho))
     if found > MAX_VARIANCE:
         raise InvalidInput(f"rho {float(rho):.3g} is too small to name any category")
-    return found
+    return max(found, _LEAST_VARIANCE)
 
 
 @lru_cache(1 << 6)

@@ -28,12 +28,14 @@ import numpy as np
 
 from qrelease._util.typing import Floats, Ints, Mask
 from qrelease.errors import InvalidInput
+from qrelease.noise.distributions import MAX_SCALE
 from qrelease.noise.entropy import WordSource
 from qrelease.noise.samplers import discrete_laplace
 
 _DIGITS = 60  # of the arithmetic that decides a reach
 _MARGIN = Decimal("1e-40")  # more than what is rounded in it
 _MAX_REACH = 1 << 40
+_LEAST_KEPT = Fraction(1, 1 << 10)  # of the reach, in scales of the noise: about that part of all draws is within it
 
 
 @lru_cache(1 << 6)
@@ -63,6 +65,16 @@ def reach(epsilon: float | Fraction, delta: float | Fraction) -> int:
             (middle, high) if _chance_of_reach(Fraction(epsilon), middle) > _decimal(Fraction(delta)) else (low, middle)
         )
     return high
+
+
+def check(epsilon: float | Fraction, delta: float | Fraction) -> None:
+    """Raise `InvalidInput` where there is no reach, and where noise would hardly ever be drawn that is within it."""
+    if epsilon * MAX_SCALE < 1:
+        raise InvalidInput(f"epsilon {float(epsilon):.3g} is too small to name any key")
+    if reach(epsilon, delta) * epsilon < _LEAST_KEPT:
+        raise InvalidInput(
+            f"keys that nobody listed need a delta far below epsilon, got {float(delta):.3g} and {float(epsilon):.3g}"
+        )
 
 
 def _decimal(value: Fraction) -> Decimal:

@@ -26,6 +26,7 @@ MAX_BRANCHES = 16
 
 _CLEAR = 3  # scales of noise: a part with fewer records is not cut, for its parts would be noise
 _ROOT = float("inf")
+_LEAST_VARIANCE = 2.0**-40  # where there is next to no noise: what is divided by it stays finite
 
 Draw = Callable[[Fraction, int], Ints]
 
@@ -125,7 +126,7 @@ def measured_leaves(points: Ints, counts: Ints, size: int, scale: Fraction, part
     _gather(root)
     root.estimate = max(root.noisy, 0.0)
     leaves: list[_Node] = []
-    variance = 2 * float(scale) ** 2  # of one count's noise, at most
+    variance = max(2 * float(scale) ** 2, _LEAST_VARIANCE)  # of one count's noise, at most
     _spread(root, variance, leaves)
     return Pieces(
         np.array([leaf.start for leaf in leaves], np.int64),

@@ -25,9 +25,11 @@ from qrelease.mechanisms.learning import gaussian_selection, partition_selection
 from qrelease.mechanisms.learning.bins import cuts_of, shape_of
 from qrelease.mechanisms.learning.point_tree import levels, measured_leaves
 from qrelease.mechanisms.private_data import Private
+from qrelease.noise.distributions import MAX_SCALE, MAX_VARIANCE
 from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
 from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, Spend, check_cost, split
+from qrelease.privacy.unit import Unit
 
 LEARNING_SHARE = 0.1
 """The part of a cost that goes into what a schema leaves open, where one cost pays for that and for a release.
@@ -97,6 +99,23 @@ def column_costs(domain: Domain, cost: Cost) -> dict[str, Cost]:
         for attribute, own, part in zip(keyed, (pure[open_.index(a)] for a in keyed), deltas, strict=True):
             found[attribute.name] = ApproxDP(own.epsilon, part.to_json()["delta"])
     return found
+
+
+def check_noise(domain: Domain, cost: Cost, unit: Unit) -> None:
+    """Raise `InvalidInput` where a part of a cost buys no noise that can be drawn.
+
+    As `check_learning`, of the domain and the cost alone: so it is known before anything is charged.
+
+    unit  of whole records (`Unit.of_records`), which a person has several of
+    """
+    for name, part in column_costs(domain, cost).items():
+        attribute = domain[name]
+        if attribute.kind != "category":
+            _bins_noise(attribute, unit.of_a_record(part), unit.relation)
+        elif isinstance(part, ZCDP):
+            gaussian_selection.threshold(part.rho, lone_delta(domain, cost), _persons_moved(unit))
+        else:
+            partition_selection.check(*_of_one_key(part, unit.relation))
 
 
 def what(attribute: Attribute) -> str:
@@ -178,29 +197,52 @@ def learn(private: Private, cost: Cost) -> Domain:
     return replace(private.domain, attributes=tuple(made))
 
 
-def _moved(private: Private) -> int:
+def _moved(neighbours: Neighbours) -> int:
     """How many counts a neighbour changes by 1 each."""
-    return 2 if private.neighbours is Neighbours.REPLACE_ONE else 1
+    return 2 if neighbours is Neighbours.REPLACE_ONE else 1
+
+
+def _persons_moved(unit: Unit | None) -> int:
+    """In how many persons neighbours differ."""
+    return 2 if unit is not None and unit.neighbours is Neighbours.REPLACE_ONE else 1
+
+
+def _bins_noise(attribute: Attribute, cost: Cost, neighbours: Neighbours) -> tuple[Fraction, Fraction | None]:
+    """The scale of the Laplace noise on each count of a tree over the points of a column, and, of ρ, the variance of
+    the Gaussian noise that is drawn instead; the tree is judged by Laplace noise of that variance.
+
+    Raises `InvalidInput` for more noise than can be drawn.
+    """
+    assert attribute.grid is not None
+    changed = levels(attribute.grid.size) * _moved(neighbours)  # a record is in one part of each level
+    if isinstance(cost, ZCDP):
+        variance = Fraction(changed) / (2 * Fraction(cost.rho))
+        if variance <= MAX_VARIANCE:
+            return Fraction(math.sqrt(variance / 2)), variance
+    else:
+        scale = changed / Fraction(cost.to_json()["epsilon"])
+        if scale <= MAX_SCALE:
+            return scale, None
+    given = f"rho than {cost.rho:g}" if isinstance(cost, ZCDP) else f"epsilon than {cost.to_json()['epsilon']:g}"
+    raise InvalidInput(f"the bins of column {attribute.name!r} need a larger {given}")
+
+
+def _of_one_key(cost: Cost, neighbours: Neighbours) -> tuple[Fraction, Fraction]:
+    """ε and δ of each count of texts that a neighbour changes."""
+    values = cost.to_json()
+    return Fraction(values["epsilon"]) / _moved(neighbours), Fraction(values["delta"]) / _moved(neighbours)
 
 
 def _bins(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
     assert attribute.grid is not None
     size = attribute.grid.size
     points, counts = private.occurring(attribute.name)
-    changed = levels(size) * _moved(private)  # a record is in one part of each level
+    scale, variance = _bins_noise(attribute, cost, private.neighbours)
 
-    if isinstance(cost, ZCDP):
-        variance = Fraction(changed) / (2 * Fraction(cost.rho))
-        scale = Fraction(math.sqrt(variance / 2))  # of Laplace noise of that variance, by which a tree is judged
-
-        def draw(scale: Fraction, count: int) -> Ints:
-            return discrete_gaussian(variance, count, private.entropy)
-
-    else:
-        scale = changed / Fraction(cost.to_json()["epsilon"])
-
-        def draw(scale: Fraction, count: int) -> Ints:
+    def draw(scale: Fraction, count: int) -> Ints:
+        if variance is None:
             return discrete_laplace(scale, count, private.entropy)
+        return discrete_gaussian(variance, count, private.entropy)
 
     pieces = measured_leaves(points, counts, size, scale, attribute.learn, draw)
     edges = tuple(float(attribute.grid.value(cut)) for cut in cuts_of(pieces, attribute.learn))
@@ -208,8 +250,7 @@ def _bins(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
 
 
 def _categories(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
-    values = cost.to_json()
-    epsilon, delta = (Fraction(values[key]) / _moved(private) for key in ("epsilon", "delta"))
+    epsilon, delta = _of_one_key(cost, private.neighbours)
     codes, counts = private.occurring(attribute.name)
     named, noisy = partition_selection.select(counts, epsilon, delta, private.entropy)
     texts = private.texts(attribute.name)
@@ -218,8 +259,7 @@ def _categories(private: Private, attribute: Attribute, cost: Cost) -> Attribute
 
 def _voted(private: Private, attribute: Attribute, cost: ZCDP, delta: float) -> Attribute:
     """Of persons, each of whom divides one vote."""
-    persons = 2 if private.unit is not None and private.unit.neighbours is Neighbours.REPLACE_ONE else 1
-    sums = private.votes(attribute.name)
+    sums, persons = private.votes(attribute.name), _persons_moved(private.unit)
     named, noisy = gaussian_selection.select(sums, cost.rho, delta, private.entropy, persons)
     texts = private.texts(attribute.name)
     return _with(attribute, [(int(noisy[i]), texts[i]) for i in np.flatnonzero(named).tolist()])

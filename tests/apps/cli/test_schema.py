@@ -56,6 +56,11 @@ def test_one_command_learns_and_releases(towns, capsys):
         (["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1"], "need a delta above 0"),
         (["release", "towns.csv", "--schema", "draft.toml", "--rho", "1"], "must be PureDP or ApproxDP"),
         (["evaluate", "towns.csv", "--schema", "draft.toml", "--epsilon", "1"], "must be learned"),
+        ([*LEARN, "--delta", "1e-6", "--epsilon", "1e-15"], "need a larger epsilon than"),
+        (
+            ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1e-14", "--delta", "1e-6"],
+            "need a larger epsilon than",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line_and_costs_nothing(towns, capsys, arguments, told):

@@ -45,6 +45,28 @@ def test_a_copy_by_another_name_is_the_same_data(served, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("people", "staff", "said"),
+    [
+        ('"part-*.csv"', '"part-1.csv"', "datasets people and staff have the same data"),
+        ('"part-*.csv"', '"part-?.csv"', "datasets people and staff have the same data"),
+        ('"part-1.csv"\nparent = "staff.csv"', '"staff.csv"', "the parents of dataset people are the data of staff"),
+        (
+            '"people.csv"',
+            '"part-1.csv"\nparent = "./people.csv"',
+            "the parents of dataset staff are the data of people",
+        ),
+        ('"part-1.csv"\nparent = "x.csv"', '"part-2.csv"\nparent = "x.csv"', "workers must be at least 1"),
+    ],
+)
+def test_a_file_of_two_datasets_is_found_among_many_and_as_parents(served, tmp_path, people, staff, said):
+    """Else its records have two budgets. Parents that both have are gone on with, to the next thing that is wrong."""
+    for number in (1, 2):
+        (tmp_path / f"part-{number}.csv").write_text("sex\n1\n")
+    text = SERVED.replace('"people.csv"', f'{people}\ndataset = "p"').replace('"staff.csv"', staff)
+    assert said in served(text.replace("port = 0", "port = 0\nworkers = 0"))
+
+
+@pytest.mark.parametrize(
     ("option", "first", "second"),
     [
         ("ledger", "postgresql://{owner}@127.0.0.1:{port}/postgres", "postgres://{owner}@LOCALHOST:{port}/postgres"),

@@ -46,6 +46,9 @@ REFUSED = [
     ("select twice(age) as ward from visits", "the function twice"),
     ("select lower(ward) as ward from visits", "lower is a macro"),
     ("select next from ages", "generated columns"),
+    ("select next from early.steps", "generated columns"),
+    ("select ward from visits union all select ward from visits", "visits in a union with itself"),
+    ("select ward from places union all select ward from visits union all select ward from visits", "with itself"),
     ("select unnest([1, 2]) as ward from visits", "the function unnest"),
     ("select columns(c -> c = 'ward') from visits", "may change others"),
     ("select ward from visits group by all", "may change others"),
@@ -68,6 +71,9 @@ def database(in_folder, tmp_path):
         connection.execute("create macro twice(x) as 2 * x")
         connection.execute("create macro lower(x) as vector_type(x)")
         connection.execute("create table ages (age int, next int generated always as (age + 1))")
+        for schema, kind in (("early", "generated always as (vector_type(age))"), ("late", "varchar")):  # of one name
+            connection.execute(f"create schema {schema}")
+            connection.execute(f"create table {schema}.steps (age int, next {kind})")
     return tmp_path / "t.duckdb"
 
 
@@ -107,7 +113,7 @@ def test_an_error_names_the_row_and_a_database_needs_a_query(database):
 FILTERED = [
     "select id, ward from visits where age > 20",
     "select id, ward from (select * from visits where age > 20) v",
-    "select id, ward from visits union all select id, ward from visits where age > 20",
+    "select id, ward from visits union all select 'c', ward from places where floor > 1",
     "select id, ward from visits join places using (ward)",
     "select id, ward from visits, (select floor from places) p",
 ]

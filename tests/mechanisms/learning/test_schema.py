@@ -177,6 +177,26 @@ def test_categories_need_a_delta(cost):
     assert made.ledger.spent is None
 
 
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("open_", [HOURS, TOWN], ids=["bins", "categories"])
+@pytest.mark.parametrize("cost", [ApproxDP(1e-300, 1e-9), ApproxDP(1e-15, 1e-6), ApproxDP(1e-9, 0.2)], ids=str)
+def test_a_cost_that_buys_no_noise_is_refused_before_it_is_charged(cost, open_, neighbours):
+    """Noise beyond the samplers; a reach beyond them; and so short a one that no noise would be drawn within it."""
+    if open_ is HOURS and cost.epsilon == 1e-9:
+        cost = ApproxDP(1e-15, 0.2)
+    made, _ = curator(table=Table.from_frame(frame(), Domain((open_,))), neighbours=neighbours)
+    with pytest.raises(InvalidInput, match=r"larger epsilon|too small to name|delta far below epsilon"):
+        made.learn(cost)
+    assert made.ledger.spent is None
+
+
+def test_so_much_is_paid_that_there_is_no_noise():
+    """Warnings are errors here, and after a charge nothing may fail."""
+    cost = PureDP(1e300)
+    made, _ = curator(total=cost, table=Table.from_frame(frame(), Domain((HOURS,))))
+    assert len(made.learn(cost).domain["hours"].edges) > 2
+
+
 def test_a_table_that_is_not_decided_is_not_released():
     made, table = curator()
     with pytest.raises(InvalidInput, match="hours, town: must be learned first"):
@@ -255,3 +275,30 @@ def test_wrong_schemas_are_told(tmp_path, entry, told):
     (tmp_path / "s.toml").write_text(f'[[attribute]]\nname = "x"\n{entry}')
     with pytest.raises(InvalidInput, match=told):
         load(tmp_path / "s.toml", undecided=True)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize(
+    "cost",
+    [
+        ApproxDP(1e-300, 1e-9),
+        ApproxDP(1e-15, 1e-6),
+        ApproxDP(1e-9, 0.2),
+        ApproxDP(0.5, 0.9),
+        ApproxDP(1.0, 1e-300),
+        ApproxDP(1e6, 1e-9),
+        ApproxDP(1e300, 1e-9),
+    ],
+    ids=str,
+)
+def test_categories_of_persons_at_odd_costs_are_learned_or_refused_before_the_charge(cost, neighbours):
+    people = frame(300).assign(who=[i // 3 for i in range(300)])
+    domain = Domain((HOURS, TOWN), person=Person("who", 3))
+    made, _ = curator(total=cost, table=Table.from_frame(people, domain), neighbours=neighbours, person="who")
+    try:
+        learned = made.learn(cost)
+    except InvalidInput:
+        assert made.ledger.spent is None
+    else:
+        assert OTHER in learned.domain["town"].categories
+        assert made.ledger.spent == cost
