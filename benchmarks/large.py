@@ -76,9 +76,9 @@ AIM_ROWS = {
     ("real AUC", 1.0): 0.71,
 }
 RECORDED = {
-    ("adult", 0.1): (0.2560, 0.0330),
-    ("adult", 1.0): (0.0971, 0.0072),
-    ("adult", 10.0): (0.0447, 0.0028),
+    ("adult", 0.1): (0.2500, 0.0321),
+    ("adult", 1.0): (0.0964, 0.0065),
+    ("adult", 10.0): (0.0448, 0.0028),
     ("br2000", 0.1): (0.155, 0.0464),
     ("br2000", 1.0): (0.0452, 0.0070),
     ("br2000", 10.0): (0.0181, 0.0053),
@@ -89,12 +89,12 @@ RECORDED = {
 """Mean L1 and largest difference of a cell, by table and ε, as they were last found."""
 
 RECORDED_ROWS = {
-    ("impossible", 0.1): 9.0,
+    ("impossible", 0.1): 1.3,
     ("impossible", 1.0): 0.08,
     ("impossible", 10.0): 0.03,
-    ("five-way l1", 1.0): 0.310,
-    ("income AUC", 1.0): 0.900,
-    ("real AUC", 1.0): 0.615,
+    ("five-way l1", 1.0): 0.309,
+    ("income AUC", 1.0): 0.903,
+    ("real AUC", 1.0): 0.613,
 }
 """Of the rows of adult."""
 
