@@ -1,7 +1,6 @@
 """Work on slices of arrays, on all cores, and memory that suits vector instructions."""
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -70,22 +69,6 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-_single = threading.Lock()
-_inside = 0  # how many fits are at work
-_before: list[Any] = []  # what restores the threads that there were before the first of them
-
-
-def _after_fork() -> None:
-    """In the child, which has none of the parent's other threads, nothing is at work."""
-    global _single, _inside
-    _single, _inside = threading.Lock(), 0
-    _before.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let linear algebra take one thread inside, for many small products one after another.
@@ -94,20 +77,10 @@ def one_thread() -> Iterator[None]:
     other. Where other processes keep the cores busy, each waits some milliseconds for its turn: a fit of 14 000
     coordinates, which takes six seconds, took a minute on two busy cores.
 
-    The setting is one of the whole process: it lasts until the last thread that has it leaves.
+    The setting is one of the whole process. While another thread has it, this one may get what that one set.
     """
-    global _inside
-    with _single:
-        if not _inside:
-            _before.append(_libraries().limit(limits=1, user_api="blas"))
-        _inside += 1
-    try:
+    with _libraries().limit(limits=1, user_api="blas"):
         yield
-    finally:
-        with _single:
-            _inside -= 1
-            if not _inside:
-                _before.pop().restore_original_limits()
 
 
 def cores() -> int:

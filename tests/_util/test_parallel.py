@@ -1,7 +1,6 @@
 """Work in pieces: the same ones on however many cores, so that sums of floats are the same to the last bit."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import combinations
 
@@ -131,26 +130,4 @@ def test_linear_algebra_gets_its_threads_back_after_an_error():
         before = blas_threads()
         with pytest.raises(ZeroDivisionError), parallel.one_thread():
             1 / 0  # noqa: B018
-        assert blas_threads() == before
-
-
-def test_linear_algebra_has_one_thread_until_the_last_fit_has_ended():
-    """Of two fits in two threads the first to begin ends first."""
-    with ThreadpoolController().limit(limits=2, user_api="blas"):
-        before = blas_threads()
-        begun, left = threading.Event(), threading.Event()
-
-        def other():
-            with parallel.one_thread():
-                begun.set()
-                left.wait(30)
-                assert {*blas_threads()} == {1}
-
-        with ThreadPoolExecutor(1) as pool:
-            with parallel.one_thread():
-                found = pool.submit(other)
-                assert begun.wait(30)
-            assert {*blas_threads()} == {1}
-            left.set()
-            found.result()
         assert blas_threads() == before
