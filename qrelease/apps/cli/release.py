@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -230,11 +230,12 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with ExitStack() as closing:
         with writer.new_folder(out) as folder:
+            disks = Disks.of(arguments, folder)
             table = read(arguments)
             neighbours = Neighbours.parse(arguments.neighbours)
             whole, ledger = cost, None
             if isinstance(table, Table) and table.domain.undecided:
-                cost = _check_open(arguments, mechanism, table, whole, folder)
+                cost = _check_open(arguments, mechanism, table, whole, disks)
                 ledger = closing.enter_context(ledger_of(arguments, whole, neighbours, table.person_column))
                 table = _learned(arguments, table, whole, ledger)
             workload = workload_of(arguments, table.domain)
@@ -244,7 +245,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
                 curator = Curator(table, ledger, entropy_of(arguments))
             public = public_records(arguments, table)
             _check(arguments, mechanism, table, workload, cost, public)
-            _check_disk(arguments, workload, folder, public)
+            _check_disk(arguments, workload, disks, public)
             _foretell(arguments, mechanism, workload, cost, None if curator is None else curator.ledger, public)
             if curator is None:
                 curator = new_curator(arguments, table, cost, neighbours, closing)
@@ -346,7 +347,7 @@ def _tabled(arguments: argparse.Namespace) -> bool:
     return bool(arguments.weighted) or arguments.rows is not None
 
 
-def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, cost: Cost, folder: Path) -> Cost:
+def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, cost: Cost, disks: Disks) -> Cost:
     """Raise what the release would raise whatever bins and categories are learned; returns what is left for it.
 
     What only some of what may be learned would make too large is told of: then what was learned stays paid for, and
@@ -361,9 +362,9 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
     with unit.explained():
         learning.check_noise(table.domain, first, unit)
     least, most = (learning.learnable_domain(table.domain, most=most) for most in (False, True))
-    _check_learnable(arguments, mechanism, table, least, left, folder)
+    _check_learnable(arguments, mechanism, table, least, left, disks)
     try:
-        _check_learnable(arguments, mechanism, table, most, left, folder)
+        _check_learnable(arguments, mechanism, table, most, left, disks)
     except (InvalidInput, TooLarge, OutOfMemory) as error:
         print(
             f"qrelease: with as many categories as the schema allows, this would end after they are learned: {error};"
@@ -374,7 +375,7 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
 
 
 def _check_learnable(
-    arguments: argparse.Namespace, mechanism: Mechanism, table: Table, made_up: Domain, cost: Cost, folder: Path
+    arguments: argparse.Namespace, mechanism: Mechanism, table: Table, made_up: Domain, cost: Cost, disks: Disks
 ) -> None:
     """What a release would raise over a domain that may be learned."""
     from qrelease.data.predicates import before_learning
@@ -398,7 +399,7 @@ def _check_learnable(
     workload = reduce(operator.add, (Workload.parse(made_up, text) for text in texts or ["marginals:1"]))
     public = public_records(arguments, table)
     _check(arguments, mechanism, table, workload, cost, public)
-    _check_disk(arguments, workload, folder, public)
+    _check_disk(arguments, workload, disks, public)
 
 
 def _learned(arguments: argparse.Namespace, table: Table, cost: Cost, ledger: Ledger) -> Table:
@@ -536,7 +537,26 @@ def _tell_unasked(arguments: argparse.Namespace, workload: Workload) -> None:
         )
 
 
-def _check_disk(arguments: argparse.Namespace, workload: Workload, folder: Path, public: int | None) -> None:
+@dataclass(frozen=True)
+class Disks:
+    """Bytes that were free before the records were read, of which much may be in temporary files after that."""
+
+    folder: int  # on the disk of the release's folder
+    ledger: int | None  # on that of the ledger; None where it has no file
+    places: tuple[Path, Path | None]
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace, folder: Path) -> Disks:
+        """Those that a release writes to."""
+        place = None
+        if arguments.insecure_seed is None or arguments.ledger is not None:
+            ledger = ledger_path(arguments)
+            place = ledger.resolve().parent if isinstance(ledger, Path) else None
+        left = None if place is None else shutil.disk_usage(place).free
+        return cls(shutil.disk_usage(folder).free, left, (folder.resolve().parent, place))
+
+
+def _check_disk(arguments: argparse.Namespace, workload: Workload, disks: Disks, public: int | None) -> None:
     """Raise `InvalidInput` unless the disks have room for the release, and for what is drawn beside the ledger.
 
     What synthetic records take is counted where their number is public.
@@ -548,17 +568,11 @@ def _check_disk(arguments: argparse.Namespace, workload: Workload, folder: Path,
     rows = _rows_written(arguments, public) or 0
     drawn = _NUMBER * len(workload) + _SOME
     files = drawn + _LABEL * len(workload.domain) * rows + (_ANSWER * len(workload) if written else 0)
-    needed = [(folder, files)]
-    if arguments.insecure_seed is None or arguments.ledger is not None:
-        ledger = ledger_path(arguments)
-        if isinstance(ledger, Path):
-            needed.append((ledger.resolve().parent, drawn))
-    for place, size in needed:
-        free = shutil.disk_usage(place).free
-        if free < size:
+    for place, free, size in zip(disks.places, (disks.folder, disks.ledger), (files, drawn), strict=True):
+        if free is not None and free < size:
             raise InvalidInput(
-                f"the disk of {place.resolve().parent if place is folder else place} has {memory.size(free)} free, and"
-                f" this release may take {memory.size(size)}: nothing was charged"
+                f"the disk of {place} has {memory.size(free)} free, and this release may take {memory.size(size)}:"
+                " nothing was charged"
             )
 
 

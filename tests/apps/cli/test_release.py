@@ -1,5 +1,6 @@
 """The command that releases: what it writes, and that every mistake is one line, exit code 2 and no charge."""
 
+import argparse
 import csv
 import errno
 import os
@@ -13,7 +14,10 @@ import pytest
 from commands import ROWS, SCHEMA, release
 
 from qrelease.apps.cli import main
+from qrelease.apps.cli import release as release_command
+from qrelease.apps.cli.release import private_data_of
 from qrelease.data.schema import load
+from qrelease.data.source import Source
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.mechanisms.auto import Auto
@@ -307,6 +311,26 @@ def test_a_refused_first_release_leaves_no_file(
         assert release("--neighbours", neighbours, *given) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
         assert sorted(f.name for f in folder.iterdir()) == ["people.csv", "people.toml"]
+
+
+def test_what_records_in_temporary_files_take_of_a_disk_refuses_nothing(
+    folder: Path, free_disk: Callable[[int], None]
+) -> None:
+    """The disk is full but for a few bytes once the records have been read, which tells how many there are."""
+    parser = argparse.ArgumentParser()
+    release_command.options(parser)
+    arguments = parser.parse_args(
+        ["people.csv", "--schema", "people.toml", "--epsilon", "1", "--mechanism", "laplace", "--out", "out"]
+    )
+
+    def read(given: argparse.Namespace) -> Source:
+        table = private_data_of(given)
+        free_disk(1 << 20)
+        return table
+
+    free_disk(1 << 40)
+    release_command.make(arguments, read)
+    assert (folder / "out" / "release.json").exists()
 
 
 def test_nothing_is_refused_before_a_charge_by_a_number_of_records_that_is_private(
