@@ -163,6 +163,7 @@ HANDLERS = {
     "evaluation/planning.py promised": "a plan reads no data",
     "evaluation/planning.py taken": "a plan reads no data",
     "evaluation/planning.py quote": "a plan reads no data",
+    "apps/cli/release.py _check_open": "it asks within memory.unused",
     "apps/cli/release.py _foretell": "it asks whether the ledger covers a cost, for the data holder alone",
     "apps/server/app.py responded": "it ends the request, with one and the same 503",
     "apps/server/transactions.py _round": "the round is undone, and ends in a 503",

@@ -353,6 +353,7 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
     What only some of what may be learned would make too large is told of: then what was learned stays paid for, and
     another command can release from it.
     """
+    from qrelease._util import memory
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
@@ -364,7 +365,8 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
     least, most = (learning.learnable_domain(table.domain, most=most) for most in (False, True))
     _check_learnable(arguments, mechanism, table, least, left, disks)
     try:
-        _check_learnable(arguments, mechanism, table, most, left, disks)
+        with memory.unused():  # by the machine's memory: what the records take of it is private
+            _check_learnable(arguments, mechanism, table, most, left, disks)
     except (InvalidInput, TooLarge, OutOfMemory) as error:
         print(
             f"qrelease: with as many categories as the schema allows, this would end after they are learned: {error};"
@@ -542,7 +544,7 @@ class Disks:
     """Bytes that were free before the records were read, of which much may be in temporary files after that."""
 
     folder: int  # on the disk of the release's folder
-    ledger: int | None  # on that of the ledger; None where it has no file
+    ledger: int | None  # on that of the ledger; None where it has no file, or its folder is not there
     places: tuple[Path, Path | None]
 
     @classmethod
@@ -552,7 +554,7 @@ class Disks:
         if arguments.insecure_seed is None or arguments.ledger is not None:
             ledger = ledger_path(arguments)
             place = ledger.resolve().parent if isinstance(ledger, Path) else None
-        left = None if place is None else shutil.disk_usage(place).free
+        left = shutil.disk_usage(place).free if place is not None and place.is_dir() else None
         return cls(shutil.disk_usage(folder).free, left, (folder.resolve().parent, place))
 
 

@@ -148,6 +148,7 @@ _HTTP: Final = (
     Field("*/json/*/cost/*", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/quotes/*/takes/*", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/*/spent/*", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*/json/*/left/*", "the total, less prices for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*v1 query/json/detail", "a price for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*v1 batch/json/detail", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*most=*/json/detail", "the price for a noisy number of records", ("online",), _ADD_REMOVE),

@@ -17,6 +17,8 @@ ONE_TYPE = {"collect", "spread", "count_codes"}  # of tables and records; the ot
 
 # Called by other kernels only, with which they are compiled and cached.
 INSIDE = {
+    "inference.controlled_rounding._left",
+    "inference.controlled_rounding.proposed",
     "data.sources.kernels._bucket",
     "data.sources.kernels._draw",
     "data.sources.kernels._mixed",

@@ -26,7 +26,11 @@ def curator(path):
 def test_it_answers_as_a_worker_does_and_charges_the_curators_ledger(curator, path):
     with in_process(curator, path, Online(), CAP) as (app, token):
         ada = Client(app, token)
-        assert ada.get("/v1/budget").json["analyst"] == {"total": {"epsilon": 1.0}, "spent": None}
+        assert ada.get("/v1/budget").json["analyst"] == {
+            "total": {"epsilon": 1.0},
+            "spent": None,
+            "left": {"epsilon": 1.0},
+        }
         answers = [ada.ask(query).json["answers"] for query in (WOMEN, YOUNG)]
         assert curator.ledger.spent == PureDP(spent(path))
         assert spent(path) > 0
