@@ -431,9 +431,9 @@ def warn_of_unnamed(learned: Learned) -> None:
     """Warn of columns of which nothing was learned."""
     if learned.unnamed:
         print(
-            f"warning: {', '.join(learned.unnamed)}: no text is of enough records, or persons, to be named at this cost,"
-            " so that all are 'other'; list the categories in the schema, from public knowledge, or spend more on"
-            " learning",
+            f"warning: {', '.join(learned.unnamed)}: no text is of enough records, or persons, to be named at this"
+            " cost, so that all are 'other'; list the categories in the schema, from public knowledge, or spend more"
+            " on learning",
             file=sys.stderr,
         )
 
