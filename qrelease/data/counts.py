@@ -78,8 +78,9 @@ class Counts:
     keeps_records: ClassVar[bool] = False
     """Whether there are codes of single records: no."""
     texts: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
-    votes: ClassVar[Mapping[str, Ints]] = MappingProxyType({})
     """Of columns whose categories are to be learned: there are none."""
+    votes: ClassVar[Mapping[str, Ints]] = MappingProxyType({})
+    """What these texts count of persons: there are none."""
     points: ClassVar[tuple[Codes | None, ...]] = ()
     """Of the records on their grids: there are none."""
 

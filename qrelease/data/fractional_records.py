@@ -73,8 +73,9 @@ class FractionalRecords:
     keeps_records: ClassVar[bool] = False
     """Whether `codes` gives the records one by one: never here."""
     texts: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
-    votes: ClassVar[Mapping[str, Ints]] = MappingProxyType({})
     """The texts of columns whose categories are to be learned: none here."""
+    votes: ClassVar[Mapping[str, Ints]] = MappingProxyType({})
+    """What these texts count of persons: there are none."""
     points: ClassVar[tuple[Codes | None, ...]] = ()
     """The points of records on the grids of their columns: none here."""
 

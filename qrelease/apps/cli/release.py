@@ -573,8 +573,7 @@ def _check_disk(arguments: argparse.Namespace, workload: Workload, disks: Disks,
     for place, free, size in zip(disks.places, (disks.folder, disks.ledger), (files, drawn), strict=True):
         if free is not None and free < size:
             raise InvalidInput(
-                f"the disk of {place} has {memory.size(free)} free, and this release may take {memory.size(size)}:"
-                " nothing was charged"
+                f"the disk of {place} has {memory.size(free)} free, and this release may take {memory.size(size)}"
             )
 
 

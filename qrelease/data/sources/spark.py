@@ -58,8 +58,9 @@ class SparkSource:
     private_size: ClassVar[str] = ""
     """Why the number of records is private under every relation: the relation decides."""
     texts: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
-    votes: ClassVar[Mapping[str, Ints]] = MappingProxyType({})
     """Of columns whose categories are to be learned: there are none."""
+    votes: ClassVar[Mapping[str, Ints]] = MappingProxyType({})
+    """What these texts count of persons: there are none."""
     points: ClassVar[tuple[Codes | None, ...]] = ()
     """Of the records on their grids: there are none."""
 
