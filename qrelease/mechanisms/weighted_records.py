@@ -96,7 +96,7 @@ class ForecastSettings:
     """Bytes for an entry of J: it is copied, inverted and factored."""
     lookups_per_second: float = 8.5e8
     """Records that find their place in a table a second, where everything is measured at once."""
-    sweep_entries_per_second: float = 1.55e9
+    sweep_entries_per_second: float = 2.1e9
     """Entries of tables read a second where marginals are selected."""
     cell_bytes: int = 200
     """Bytes for a cell of a marginal that may be selected: its count, and, once measured, what the fit holds of it."""
@@ -254,7 +254,7 @@ class FittedRecords:
         return held + FORECAST.cell_bytes * cells
 
     def seconds(self, workload: Workload, cost: Cost, records: int) -> float:
-        """See `Forecasting`: on one core or two, within a factor of 1.5.
+        """See `Forecasting`: on two cores, within a factor of 1.5.
 
         A round of the fit draws every column of every record anew, from all measured marginals that it is in.
         """
