@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NoReturn
 
 from qrelease.data.sources.files import files_of
+from qrelease.data.sources.row_queries import tables_read
 from qrelease.errors import InvalidInput
 from qrelease.privacy.ledger_url import LedgerUrl
 
@@ -95,62 +97,68 @@ class _TableParser(argparse.ArgumentParser):
 def _check_apart(path: Path, datasets: Mapping[str, argparse.Namespace]) -> None:
     """`InvalidInput` for a table or a ledger that two datasets have: its people would be charged twice, or once.
 
-    A file is a table of its own, be it one of many of a pattern or the parents of another one. Two datasets may share
-    their parents.
+    A file is a table of its own, be it one of many of a pattern or the parents of another one; so is each table that a
+    query of a database reads, be it a partition of another one. Two datasets may share their parents.
     """
     for option in ("ledger", "data"):
         seen: dict[object, str] = {}
         for name, given in datasets.items():
-            places = {_place(given.ledger, None)} if option == "ledger" else _tables(given)
+            places = {_place(given.ledger)} if option == "ledger" else _tables(given)
             for place in places:
                 other = seen.setdefault(place, name)
                 if other != name:
                     raise InvalidInput(f"{path}: datasets {other} and {name} have the same {option}")
     for name, given in datasets.items():
-        parent = None if given.parent is None else _place(given.parent, None)
+        parent = None if given.parent is None else _place(given.parent)
         child = next((c for c, other in datasets.items() if c != name and parent in _tables(other)), None)
         if parent is not None and child is not None:
             raise InvalidInput(f"{path}: the parents of dataset {name} are the data of {child}, under another ledger")
 
 
 def _tables(given: argparse.Namespace) -> set[object]:
-    """The places of the records of a dataset: one, or all files of a pattern."""
+    """The places of the records of a dataset: one, all files of a pattern, or all tables of a database that it reads."""
     if isinstance(given.data, str):
-        return {_place(given.data, given.query)}
-    return {_place(file, given.query) for file in files_of(given.data) or [given.data]}
+        return set(_on_server(given.data, _TABLES, given.query)) or {(given.data, given.query)}
+    files = [_place(file) for file in files_of(given.data) or [given.data]]
+    if given.query is None:
+        return set(files)
+    return {(file, table) for file in files for table in tables_read(given.query) or [given.query]}
 
 
-def _place(named: Path | LedgerUrl | str, query: str | None) -> object:
+def _place(named: Path | LedgerUrl) -> object:
     """What tells places apart: of a file, itself, however it is named; of an address, what the server says of it."""
     if isinstance(named, LedgerUrl):
-        return _database(named.conninfo) or str(named), named.schema
-    if isinstance(named, str):
-        return _database(named, query) or (named, query)
+        return next(_on_server(named.conninfo, _DATABASE), str(named)), named.schema
     try:
         found = named.stat()
     except OSError:
-        return named.resolve(), query
-    return found.st_dev, found.st_ino, query
+        return named.resolve()
+    return found.st_dev, found.st_ino
 
 
-def _database(address: str, table: str | None = None) -> tuple[object, ...] | None:
-    """The server that an address leads to, the number of its database, and that of a table there, by any spelling.
+def _on_server(address: str, question: str, *values: str | None) -> Iterator[object]:
+    """What a server answers: by any spelling of its address the same, and the same as its stand-ins.
 
-    The same of a server's stand-ins. None where nobody can be asked: who opens it then says why.
+    Nothing where it cannot be asked: who opens it then says why.
     """
     if find_spec("psycopg") is None:
-        return None
+        return
     import psycopg
 
-    try:
-        with psycopg.connect(address, connect_timeout=10, autocommit=True) as connection:
-            return connection.execute(_IDENTITY, [table, table]).fetchone()
-    except psycopg.Error:
-        return None
+    with suppress(psycopg.Error), psycopg.connect(address, connect_timeout=10, autocommit=True) as connection:
+        yield from connection.execute(question, values).fetchall()
 
 
-_IDENTITY: Final = """
-select (select system_identifier from pg_catalog.pg_control_system()),
-    (select oid from pg_catalog.pg_database where datname = pg_catalog.current_database()),
-    coalesce(pg_catalog.to_regclass(%s)::oid::text, %s)
+_DATABASE: Final = """
+select (select system_identifier from pg_catalog.pg_control_system()), oid
+from pg_catalog.pg_database where datname = pg_catalog.current_database()
 """
+
+_TABLES: Final = f"""
+with recursive read (id) as (
+    select pg_catalog.to_regclass(%s)::oid
+    union select i.inhrelid from pg_catalog.pg_inherits i join read on i.inhparent = read.id
+)
+select d.*, read.id from read, ({_DATABASE}) d where read.id is not null
+"""
+"""The numbers of a table and of all that stand under it, whose rows are its own too."""

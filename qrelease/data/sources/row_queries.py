@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, Final
 
 from qrelease.errors import InvalidInput
@@ -56,11 +57,9 @@ def check_row_by_row(connection: Any, query: str, path: str) -> str:
     connection  DuckDB's, of the file
     path        what errors call it
     """
-    (text,) = connection.execute("select json_serialize_sql(?::varchar)", [query]).fetchone()
-    tree = json.loads(text)
-    if tree.get("error") or len(tree.get("statements", ())) != 1:
+    nodes = _parsed(connection, query)
+    if not nodes:
         raise InvalidInput(f"{path}: --query takes one select")
-    nodes = list(_nodes(tree["statements"][0]["node"]))
     for node in nodes:
         found = _refused(node)
         if found:
@@ -71,6 +70,28 @@ def check_row_by_row(connection: Any, query: str, path: str) -> str:
             )
     _check_names(connection, nodes, path)
     return FILTERED if any(node.get("where_clause") or node.get("type") == "JOIN" for node in nodes) else ""
+
+
+def tables_read(query: str) -> frozenset[str]:
+    """The names of the tables that a query reads, in small letters and without their schemas.
+
+    None where it is no single select, and without duckdb: who opens it then says why.
+    """
+    if find_spec("duckdb") is None:
+        return frozenset()
+    import duckdb
+
+    with duckdb.connect() as connection:
+        return frozenset(_name(node) for node in _parsed(connection, query) if node.get("type") == "BASE_TABLE")
+
+
+def _parsed(connection: Any, query: str) -> list[Mapping[str, Any]]:
+    """All nodes of the tree of a query; none where it is no single select."""
+    (text,) = connection.execute("select json_serialize_sql(?::varchar)", [query]).fetchone()
+    tree = json.loads(text)
+    if tree.get("error") or len(tree.get("statements", ())) != 1:
+        return []
+    return list(_nodes(tree["statements"][0]["node"]))
 
 
 def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:

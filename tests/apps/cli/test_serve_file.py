@@ -102,3 +102,43 @@ def test_other_schemas_and_tables_of_one_server_are_other_places(served, postgre
         text = text.replace(f'"{name}.ledger"', f'"{place}?schema={name}"')
         text = text.replace(f'"{name}.csv"', f'"{place}"\nquery = "{name}"')
     assert "workers must be at least 1" in served(text)
+
+
+@pytest.mark.parametrize(
+    ("people", "staff", "same"),
+    [
+        ("select sex, age from visits", "select age, sex from Visits where age > 3", True),
+        ("select v.sex from visits v, wards w where v.ward = w.ward", "select sex from visits", True),
+        ("select sex from staff union all select sex from visits", "select sex from visits", True),
+        ("select sex from staff", "select sex from visits", False),
+    ],
+)
+def test_queries_of_one_table_are_the_same_data(served, tmp_path, people, staff, same):
+    """However they are written: its people would have two budgets."""
+    (tmp_path / "people.duckdb").touch()
+    text = SERVED.replace("port = 0", "port = 0\nworkers = 0")
+    for name, query in (("people", people), ("staff", staff)):
+        text = text.replace(f'"{name}.csv"', f'"people.duckdb"\nquery = "{query}"')
+    said = "datasets people and staff have the same data" if same else "workers must be at least 1"
+    assert said in served(text)
+
+
+def test_partitions_are_data_of_the_whole_table(served, postgres):
+    """A partition and its table have rows in common, at any depth; two partitions have none."""
+    for statement in (
+        "create table if not exists stays (sex integer) partition by list (sex)",
+        "create table if not exists stays_1 partition of stays for values in (1) partition by list (sex)",
+        "create table if not exists stays_1_1 partition of stays_1 for values in (1)",
+        "create table if not exists stays_2 partition of stays for values in (2)",
+    ):
+        postgres.do(statement)
+    text = SERVED.replace("port = 0", "port = 0\nworkers = 0")
+    for first, second, said in (
+        ("stays", "public.stays_1_1", "datasets people and staff have the same data"),
+        ("stays_1_1", "stays_1", "datasets people and staff have the same data"),
+        ("stays_1", "stays_2", "workers must be at least 1"),
+    ):
+        given = text
+        for name, table in (("people", first), ("staff", second)):
+            given = given.replace(f'"{name}.csv"', f'"{postgres.url("x").partition("?")[0]}"\nquery = "{table}"')
+        assert said in served(given)
