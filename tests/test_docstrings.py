@@ -14,7 +14,15 @@ from qrelease.inference.nets import Candidates
 from qrelease.inference.synopsis import Estimator, SelfAssessed, Synopsis
 from qrelease.inference.update_rules import BoundedRule, ConditionalRule, UpdateRule
 from qrelease.mechanisms.accuracy import Promising
-from qrelease.mechanisms.base import Mechanism, OfValues, OnlineMechanism, PayingMechanism, Session, Untabled
+from qrelease.mechanisms.base import (
+    CountsMore,
+    Mechanism,
+    OfValues,
+    OnlineMechanism,
+    PayingMechanism,
+    Session,
+    Untabled,
+)
 from qrelease.mechanisms.forecasts import Forecasting
 from qrelease.mechanisms.iterative.distinguishers import Distinguisher
 from qrelease.queries.families import Queries
@@ -53,7 +61,18 @@ def test_a_public_name_is_documented(name):
 
 
 CONTRACTS = [
-    *(Mechanism, OnlineMechanism, PayingMechanism, Untabled, OfValues, Session, Promising, Forecasting, Statistic),
+    *(
+        Mechanism,
+        OnlineMechanism,
+        PayingMechanism,
+        Untabled,
+        CountsMore,
+        OfValues,
+        Session,
+        Promising,
+        Forecasting,
+        Statistic,
+    ),
     *(LocallyStable, NoiseSource, Synopsis, Estimator, SelfAssessed, UpdateRule, BoundedRule, ConditionalRule),
     *(Distinguisher, Oracle, Candidates, Piece, Reader, Source, Queries),
 ]

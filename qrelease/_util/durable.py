@@ -54,14 +54,16 @@ def replace_durably(path: Path, text: str) -> tuple[int, int]:
 
     After it the text is on disk, and after a crash before that the old one is.
     """
-    part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)
-    with os.fdopen(new_for_owner(part), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-        written = _told_by(os.fstat(file.fileno()))
-    part.replace(path)
+    part = path.with_name(f".{path.name}.{os.urandom(8).hex()}.part")  # no name that somebody chose for another file
+    try:
+        with os.fdopen(new_for_owner(part), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            written = _told_by(os.fstat(file.fileno()))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
     sync_folder(path.parent)
     return written
 

@@ -5,10 +5,12 @@ The files have no name, in the folder that TMPDIR names, and are mapped into mem
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from tempfile import TemporaryFile, gettempdir
 from typing import IO, Any, Final, final
 
@@ -32,6 +34,8 @@ _BLOCK_RECORDS: Final = 1 << 20
 
 _MEMORY_FRACTION: Final = 4
 """Columns that take more than such a part of the free memory go to files."""
+
+_FULL: Final = "the records do not fit in the folder of temporary files: name another by TMPDIR"
 
 
 @final
@@ -63,19 +67,22 @@ class Spill:
         """All columns, of which nothing is kept here; and where the buckets of each run are, of records in runs."""
         if self._files:
             self._write()
-            return list(map(_mapped, self._files, self._types)), np.array(self._cuts) if self._by_word else None
+            with _told_of_full_disk():
+                mapped = list(map(_mapped, self._files, self._types))
+            return mapped, np.array(self._cuts) if self._by_word else None
         return list(map(_joined, self._pieces, self._types)), None
 
     def _write(self) -> None:
         """What is in memory goes to the files."""
-        if not self._files:
-            self._files = [TemporaryFile() for _ in self._types]  # noqa: SIM115
-        if self._by_word:
-            self._write_run()
-        for file, pieces in zip(self._files, self._pieces, strict=True):
-            for column in pieces:
-                file.write(np.ascontiguousarray(column).data)
-            pieces.clear()
+        with _told_of_full_disk():
+            if not self._files:
+                self._files = [TemporaryFile() for _ in self._types]  # noqa: SIM115
+            if self._by_word:
+                self._write_run()
+            for file, pieces in zip(self._files, self._pieces, strict=True):
+                for column in pieces:
+                    file.write(np.ascontiguousarray(column).data)
+                pieces.clear()
         self._bytes = 0
 
     def _write_run(self) -> None:
@@ -163,7 +170,18 @@ def check_disk(needed: int) -> None:
     Without their number, which tells of the records.
     """
     if needed > shutil.disk_usage(gettempdir()).free:
-        raise OutOfMemory("the records do not fit in the folder of temporary files: name another by TMPDIR")
+        raise OutOfMemory(_FULL)
+
+
+@contextmanager
+def _told_of_full_disk() -> Iterator[None]:
+    """The same where the disk is full in the end, or files may not become as large."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise OutOfMemory(_FULL) from None
 
 
 def _joined(pieces: Columns, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -31,7 +31,7 @@ from qrelease._util.validate import natural
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
 from qrelease.inference.measurement import Measurement, count_noise, noise_for
 from qrelease.mechanisms import matrix, pure_records
-from qrelease.mechanisms.base import Mechanism, MechanismResult, check_parts, check_table, why_no_table
+from qrelease.mechanisms.base import Mechanism, MechanismResult, check_parts, check_table, sets_counted, why_no_table
 from qrelease.mechanisms.expected_errors import (
     PAIRS_AT_ONCE,
     Expected,
@@ -342,6 +342,9 @@ def _refusal(
     """Why a mechanism cannot be chosen, if it cannot: by public facts, so not by how much memory is left."""
     if isinstance(mechanism, SmallDB) and workload.domain.size > _SMALL_DATABASE_CELLS:
         return TooLarge(f"small databases are for at most {_SMALL_DATABASE_CELLS:,} cells here")
+    for axes in sets_counted(mechanism, workload):  # what is chosen may depend on a noisy count, when all is paid for
+        if not any(set(axes) <= set(asked) for asked in workload.sets):
+            return InvalidInput("it counts the columns of different questions together, which counts alone do not tell")
     try:
         with memory.unused():
             check_parts(mechanism, workload.domain)

@@ -39,6 +39,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, runtime_checkable
 
+from qrelease._util.typing import Axes
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
@@ -201,6 +202,30 @@ class OfValues(Protocol):
         sequence of Measure
             What a record adds to each table of sums.
         """
+
+
+@runtime_checkable
+class CountsMore(Protocol):
+    """A mechanism that counts marginals of more columns together than a workload names."""
+
+    def counted(self, workload: Workload) -> Sequence[Axes]:
+        """The sets of columns that are counted.
+
+        Parameters
+        ----------
+        workload : Workload
+            The queries to answer.
+
+        Returns
+        -------
+        sequence of tuple of int
+            All that a release will count, or sets that are part of those of the workload.
+        """
+
+
+def sets_counted(mechanism: Mechanism, workload: Workload) -> list[Axes]:
+    """The sets of columns that a release counts, or parts of which it counts: for who has counts alone."""
+    return [*workload.sets, *(mechanism.counted(workload) if isinstance(mechanism, CountsMore) else ())]
 
 
 def why_no_table(mechanism: Mechanism, workload: Workload) -> str | None:

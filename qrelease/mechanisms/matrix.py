@@ -70,7 +70,7 @@ def _grams(workload: Workload) -> tuple[Axes, list[Floats]]:
         for factor in first.queries.factors:
             _check_cells(factor.cells)
         return first.axes, [gram(f) for f in first.queries.factors]
-    axes = tuple(sorted({a for g in workload.groups for a in g.axes}))
+    axes = _joint(workload)
     _check_cells(domain.cells(axes))
     shape = [domain.shape[a] for a in axes]
     total = np.zeros((math.prod(shape),) * 2)
@@ -83,6 +83,11 @@ def _grams(workload: Workload) -> tuple[Axes, list[Floats]]:
         )
         total += gram(group.queries)[np.ix_(where, where)]
     return axes, [total]
+
+
+def _joint(workload: Workload) -> Axes:
+    """All columns that are asked about."""
+    return tuple(sorted({a for g in workload.groups for a in g.axes}))
 
 
 def _check_cells(cells: int) -> None:
@@ -131,6 +136,10 @@ class Matrix:
         check_gaussian(cost, instead="laplace")
         memory.check(memory.ANSWER_BYTES * len(workload), f"{len(workload):,} answers", "ask fewer")
         noise_for(best_strategy(workload).measured, cost, neighbours)
+
+    def counted(self, workload: Workload) -> list[Axes]:
+        """The one marginal that is measured: of all columns that are asked about together."""
+        return [_joint(workload)]
 
     def no_table(self, workload: Workload) -> str:
         """Why there is no synthetic table: this mechanism never makes one."""

@@ -468,7 +468,8 @@ class Lifetime:
     total
         The cost of all totals together: what holds whatever will be spent.
     spent
-        The cost of what was spent so far; None where nothing was.
+        How much was used so far, as `Ledger.spent` says it: no promise, since charges may have been chosen in view of
+        answers. None where nothing was.
     """
 
     neighbours: Neighbours
@@ -483,8 +484,8 @@ def lifetime(
     """Add up several ledgers, for a person whose records are in the data of all of them.
 
     Basic composition, which holds however the analysts go back and forth between the ledgers: for ε and (ε, δ) by
-    Vadhan & Wang 2021, for ρ by Haney et al. 2023. Totals are fixed numbers, so their sum is a promise. The sum of what
-    was spent is what the ledgers would promise if they were closed now; each by the rule of `filters`.
+    Vadhan & Wang 2021, for ρ by Haney et al. 2023. Totals are fixed numbers, so their sum is a promise. What was spent
+    is not fixed: how far the charges went, and so by which order a ρ is converted, may depend on answers (`filters`).
 
     Parameters
     ----------

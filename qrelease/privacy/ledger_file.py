@@ -99,8 +99,10 @@ class LedgerFile:
     def open(cls, path: Path) -> "LedgerFile":
         """The database in an existing file, after a look that cannot modify it."""
         with system_errors(path):
+            places.check_suffix(path)
             places.check_name(path)
             places.check_mount(path)
+            places.check_side_files(path)
             places.check_own_log(path)
             with ledger_guard.unforked(), closing(_connect(path, "ro")) as connection:
                 _check(connection, path)
@@ -114,8 +116,10 @@ class LedgerFile:
         """
         draft = places.draft_of(path)
         with system_errors(path):
+            places.check_suffix(path)
             places.check_no_log(path)
             places.check_mount(path)
+            places.check_side_files(path)
             try:
                 os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
                 made = cls(path)

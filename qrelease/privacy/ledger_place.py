@@ -45,6 +45,10 @@ _DRAFT = ".{name}.{unique}.new"
 _LOG_MARKS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 """How a write-ahead log of SQLite's begins (its file format, 4.1)."""
 
+_DATABASE_MARK: Final = b"SQLite format 3\x00"
+_SIDE_FILES: Final = "-wal", "-shm", "-journal"
+"""What SQLite adds to a database's name for files of its own, and how databases begin (its file format, 1.3)."""
+
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
@@ -75,6 +79,30 @@ def check_name(path: Path) -> None:
         f"ledger {path} has {links} names (hard links), the others {named}: what is charged under one would not be"
         " seen under another; leave one name"
     )
+
+
+def check_suffix(path: Path) -> None:
+    """`LedgerError` for a name that SQLite would take for its own: of another ledger, and it would delete the file."""
+    name = Path(os.path.realpath(path)).name
+    ending = next((ending for ending in _SIDE_FILES if name.casefold().endswith(ending)), None)
+    if ending is not None:
+        raise LedgerError(
+            f"ledger {path}: files whose names end with {ending} belong to another database, which would delete this"
+            " one: give it another name"
+        )
+
+
+def check_side_files(path: Path) -> None:
+    """`LedgerError` where a database has the name of a file that SQLite makes for a ledger, and would overwrite."""
+    file = Path(os.path.realpath(path))
+    for ending in _SIDE_FILES:
+        beside = Path(f"{file}{ending}")
+        with suppress(OSError), beside.open("rb") as opened:
+            if opened.read(len(_DATABASE_MARK)) == _DATABASE_MARK:
+                raise LedgerError(
+                    f"{beside.name} beside ledger {path} is a database, perhaps a ledger, and would be overwritten:"
+                    " give it another name"
+                )
 
 
 def check_mount(path: Path) -> None:

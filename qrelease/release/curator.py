@@ -25,6 +25,7 @@ from qrelease.mechanisms.base import (
     PayingMechanism,
     check_parts,
     parameters,
+    sets_counted,
 )
 from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.measured_values import check_values
@@ -499,7 +500,7 @@ class Curator:
             self._check_records("a mechanism of one's own")
         workload.check_bounded()
         check_cost(cost)
-        self._table.check_counts(workload.sets)
+        self._table.check_counts(sets_counted(mechanism, workload))
         if isinstance(mechanism, OfValues):
             check_values(self._table, mechanism.measures(workload))
         if self._ledger.store.in_writing:

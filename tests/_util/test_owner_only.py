@@ -53,8 +53,10 @@ def test_lines_are_added_for_the_owner_and_through_no_link(tmp_path):
 
 
 def test_a_file_that_is_replaced_durably_is_for_its_owner(tmp_path):
-    (tmp_path / "book.part").write_text("left by a crash, and longer than what follows")
+    (tmp_path / "book.part").write_text("another file")
     replace_durably(tmp_path / "book", "one")
+    assert (tmp_path / "book.part").read_text() == "another file"
+    (tmp_path / "book.part").unlink()
     assert stat.S_IMODE((tmp_path / "book").stat().st_mode) == 0o600
     assert (tmp_path / "book").read_text() == "one"
     assert [*tmp_path.iterdir()] == [tmp_path / "book"]

@@ -1,5 +1,7 @@
 """Columns in memory and in files: the same records, and in files by person where they are asked for so."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,20 @@ def test_what_no_disk_has_room_for_is_refused_without_its_size():
 def test_a_fourth_of_what_is_free_is_held_and_no_more_than_is_said(free_memory):
     free_memory(1000)
     assert (held(100), held(1 << 30)) == (100, 250)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of files are POSIX's")
+@pytest.mark.parametrize("by_word", [False, True])
+def test_of_files_that_may_not_grow_it_is_said_where_they_are(by_word):
+    import resource
+
+    _, parts = pieces()
+    spill, before = Spill(TYPES, 0, by_word=by_word), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OutOfMemory, match="name another by TMPDIR"):
+            for part in parts:
+                spill.add(part)
+            spill.whole()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -302,3 +302,12 @@ def test_a_book_that_another_made_meanwhile_is_not_written_over(tmp_path):
         with pytest.raises(LedgerError, match="or its lock was moved or replaced"):
             book.report("a", KAry(0.5, 3), 1, DeviceEntropy())
         assert path.read_text() == "{}"
+
+
+def test_a_book_leaves_others_alone_whatever_they_are_called(tmp_path):
+    with Book(1.0, tmp_path / "me.part") as other:
+        other.report("sport", KAry(0.5, 3), 1, DeviceEntropy())
+    with Book(1.0, tmp_path / "me") as book:
+        book.report("sport", KAry(0.5, 3), 1, DeviceEntropy())
+    with Book(1.0, tmp_path / "me.part") as other:
+        assert other.left == 0.5

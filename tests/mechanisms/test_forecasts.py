@@ -61,7 +61,7 @@ def test_the_pace_is_that_of_a_core_and_half_of_the_waiting(clock, own, times):
     ],
 )
 def test_seconds_of_records_are_within_a_factor_of_what_was_taken(shape, records, epsilon, taken):
-    """On two cores: `taken` was measured on tables of these shapes, all three-way marginals, and divided by the pace."""
+    """On two cores: `taken` was measured on tables of these shapes, all three-way marginals, over the pace."""
     told = FittedRecords().seconds(Workload.marginals(coded(*shape), 3), ApproxDP(epsilon, 1e-9), records)
     assert taken / 1.5 <= told <= 1.5 * taken
 

@@ -248,3 +248,29 @@ def test_a_log_of_another_ledger_that_is_there_refuses_nothing(path):
     path.with_name("notes-wal").write_text("no log")
     with Ledger.open(path) as ledger:
         assert ledger.spent is None
+
+
+# --- names that SQLite gives to files of its own
+
+
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal", "-WAL"])
+def test_no_ledger_has_the_name_of_a_side_file_of_another(tmp_path, ending):
+    """SQLite would delete it, with its charges, when it opens or closes the other one."""
+    for name in (f"people.ledger{ending}", f"linked{ending.lower()}"):
+        with pytest.raises(LedgerError, match=f"names end with {ending.lower()} belong to another database"):
+            Ledger.open(tmp_path / name, PureDP(1.0))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", ["-shm", "-journal"])
+def test_a_database_with_the_name_of_a_side_file_is_left_alone(tmp_path, ending):
+    """Such as a ledger that an earlier version made."""
+    Ledger.open(tmp_path / "other", PureDP(1.0)).close()
+    held = (tmp_path / "other").rename(tmp_path / f"people.ledger{ending}")
+    content = held.read_bytes()
+    with pytest.raises(LedgerError, match="is a database, perhaps a ledger"):
+        Ledger.open(tmp_path / "people.ledger", PureDP(1.0))
+    with pytest.raises(LedgerError, match="belong to another database"):
+        Ledger.open(held)
+    assert [*tmp_path.iterdir()] == [held]
+    assert held.read_bytes() == content

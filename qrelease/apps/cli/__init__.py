@@ -80,9 +80,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         advice = "use fewer columns or coarser bins"
         print(f"qrelease: out of memory, {left} are left: {advice}{stands()}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
+    except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if not stands(quiet=True):
+            return 0
+        print(f"qrelease: nobody reads the output{stands()}", file=sys.stderr)
+        return 2
     except OSError as error:
         named = error.filename or "a file"
         print(f"qrelease: {named}: {error.strerror or error}{stands(quiet=True)}", file=sys.stderr)

@@ -33,7 +33,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     share.add_argument("--epsilon", type=float, required=True, help="the epsilon of all together")
     share.add_argument("--delta", type=float, default=1e-9, help="the delta of all together (default: %(default)s)")
     share.add_argument("--json", action="store_true", help="print one JSON object a line")
-    ledgers = action(actions, "ledgers", _ledgers, "What a person is promised whose records are in several ledgers.")
+    ledgers = action(
+        actions,
+        "ledgers",
+        _ledgers,
+        "What a person is promised whose records are in several ledgers, by their totals; and how much was used.",
+    )
     ledgers.add_argument(
         "ledgers",
         nargs="+",
@@ -84,5 +89,5 @@ def _ledgers(arguments: argparse.Namespace) -> None:
     for file, dataset, total, spent in found.ledgers:
         print(f"{file}  dataset {dataset}: total {told(total)}, spent {told(spent)}")
     print(f"together, neighbours {found.neighbours.value}")
-    print(f"total   {told(found.total)}")
+    print(f"total   {told(found.total)}, which is promised")
     print(f"spent   {told(found.spent)}")

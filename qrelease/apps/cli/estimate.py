@@ -11,6 +11,7 @@ from pathlib import Path
 
 from qrelease.apps.cli.ledgers import known_curator, ledger_path, new_curator
 from qrelease.apps.cli.shared import (
+    charging,
     check_memory,
     cost_meant,
     cost_options,
@@ -76,10 +77,10 @@ def _estimate(arguments: argparse.Namespace) -> None:
         warn_of_delta(cost)
         if curator is None:
             curator = new_curator(arguments, table, cost, neighbours, closing)
-        arguments.charged = "`qrelease ledger show` tells whether a charge was made"
-        found, ledger = curator.estimate(statistic, cost, changed_rows=True), curator.ledger
+        with charging(arguments):
+            found, ledger = curator.estimate(statistic, cost, changed_rows=True), curator.ledger
         arguments.charged = f"{told(cost)} was charged, and the estimate is lost"
-        print(json.dumps(found.to_json(), allow_nan=False) if arguments.json else found)
+        print(json.dumps(found.to_json(), allow_nan=False) if arguments.json else found, flush=True)
         if arguments.out is not None:
             found.save(arguments.out)
             print(f"wrote {' and '.join(map(str, _files(arguments.out)))}", file=sys.stderr)

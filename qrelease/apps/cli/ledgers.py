@@ -9,8 +9,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.shared import dataset_of, entropy_of
-from qrelease.errors import InvalidInput, LedgerError
+from qrelease.apps.cli.shared import dataset_of, dialect_of, entropy_of
+from qrelease.errors import InvalidInput, LedgerError, QReleaseError
 from qrelease.privacy.costs import cost_of
 from qrelease.privacy.ledger_place import is_mount_point
 from qrelease.privacy.ledger_url import LedgerUrl
@@ -120,7 +120,8 @@ def warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl) -> No
     parent = getattr(arguments, "parent", None)
     mine = [file.resolve() for file in (*_files_of(arguments.data), *filter(None, [parent]))]
     names, own = {dataset_of(arguments), *map(dataset_name, mine)}, path.resolve() if isinstance(path, Path) else None
-    likely = []
+    likely: list[Path] = []
+    shared: dict[Path, str] = {}
     for folder in sorted({file.parent for file in mine}):
         # In a folder that may be entered and not listed, those are found whose names are known.
         found = {*folder.glob("*.ledger"), *(folder / f"{name}.ledger" for name in names)}
@@ -130,12 +131,35 @@ def warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl) -> No
             files = [f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES]
         others = {dataset_name(f) for f in files if not any(map(f.samefile, filter(Path.exists, mine)))} - names
         likely += [p for p in beside if p.stem not in others]
-    if likely:
+        shared |= _of_same_persons([p for p in beside if p.stem in others], arguments)
+    for other, column in shared.items():
         print(
-            f"warning: {likely[0]} is a ledger beside these data already, and {path} is a second budget: what the"
-            " people in the data are promised is the sum of both",
+            f"warning: {other} is a ledger of persons by {column!r}, which these data have, too, and {path} is a second"
+            " budget: what a person whose records are in both is promised is the sum of both",
             file=sys.stderr,
         )
+    if likely:
+        print(
+            f"warning: {likely[0]} is a ledger beside these data already, and {path} is a second budget: what people"
+            " whose records are in the data of both are promised is the sum of both",
+            file=sys.stderr,
+        )
+
+
+def _of_same_persons(ledgers: list[Path], arguments: argparse.Namespace) -> dict[Path, str]:
+    """Those of the ledgers whose unit is a person, by a column that these data have: and that column."""
+    from qrelease.data.sources.files import open_reader
+    from qrelease.privacy.ledger import Ledger
+
+    found: dict[Path, str] = {}
+    for place in ledgers:
+        with suppress(QReleaseError):  # who opens it is told
+            with Ledger.open(place) as ledger:
+                person = ledger.person
+            header = open_reader(arguments.data, arguments.query, dialect_of(arguments)).header
+            if person is not None and person in header:
+                found[place] = person
+    return found
 
 
 def ledger_path(arguments: argparse.Namespace) -> Path | LedgerUrl:

@@ -18,6 +18,7 @@ from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism
 from qrelease.apps.cli.release_both import make_both
 from qrelease.apps.cli.shared import (
     OptionParser,
+    charging,
     check_memory,
     clips_of,
     cost_meant,
@@ -413,7 +414,8 @@ def _learned(arguments: argparse.Namespace, table: Table, cost: Cost, ledger: Le
     curator = told_of_rows(Curator(table, ledger, entropy_of(arguments)))
     if not curator.has_learned(first) or arguments.again:
         ledger.check(cost)
-    learned = curator.learn(first, again=arguments.again, changed_rows=True)
+    with charging(arguments):
+        learned = curator.learn(first, again=arguments.again, changed_rows=True)
     arguments.charged = f"{told(first)} was charged for the schema, and the same command takes what was learned"
     print(f"qrelease: learned {', '.join(table.domain.undecided)} for {told(first)}", file=sys.stderr)
     warn_of_unnamed(learned)
@@ -451,7 +453,7 @@ def _check(
 
     table     its domain is that of the workload, or some of its columns are still to be learned
     """
-    from qrelease.mechanisms.base import check_parts, check_table, why_no_table
+    from qrelease.mechanisms.base import check_parts, check_table, sets_counted, why_no_table
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
     from qrelease.release import writer
@@ -470,7 +472,7 @@ def _check(
     if _tabled(arguments):
         check_table(mechanism, workload)
     if not table.domain.undecided:
-        table.check_counts(workload.sets)
+        table.check_counts(sets_counted(mechanism, workload))
     # Records that do not fit are refused before the charge, if their number is public. If it is private, the same
     # command goes on after the charge for free, with fewer --rows.
     rows = _rows_written(arguments, public)
@@ -581,11 +583,8 @@ def _paid(
     arguments: argparse.Namespace, curator: Curator, mechanism: Mechanism, workload: Workload, cost: Cost
 ) -> Paid:
     """The charge; or that of a run with the same arguments that was cut off. From here on errors tell of it."""
-    try:
+    with charging(arguments):
         paid = curator.pay(mechanism, workload, cost, again=arguments.again, changed_rows=True)
-    except (KeyboardInterrupt, MemoryError):
-        arguments.charged = "`qrelease ledger show` tells whether a charge was made"
-        raise
     if not paid.charge.fresh:
         print(
             f"qrelease: goes on for free with the release that was charged at {paid.charge.time} and not finished"

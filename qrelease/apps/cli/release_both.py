@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from qrelease.apps.cli.ledgers import ledger_of, ledger_path, told_of_rows
 from qrelease.apps.cli.shared import (
+    charging,
     cost_meant,
     dataset_of,
     dialect_of,
@@ -66,24 +67,18 @@ def make_both(arguments: argparse.Namespace, mechanism: Mechanism) -> None:
         with ledger_of(arguments, cost, neighbours, tables.children.person_column) as ledger:
             for table in (tables.parents, tables.children):
                 told_of_rows(Curator(table, ledger, entropy_of(arguments)))
-            try:
-                with elapsed("releasing"):
-                    found = release_linked(
-                        tables,
-                        ledger,
-                        mechanism,
-                        cost,
-                        workload=workload,
-                        entropy=entropy_of(arguments),
-                        again=arguments.again,
-                        changed_rows=True,
-                        store=store,
-                    )
-            except (KeyboardInterrupt, MemoryError):
-                arguments.charged = getattr(
-                    arguments, "charged", "`qrelease ledger show` tells whether a charge was made"
+            with charging(arguments), elapsed("releasing"):
+                found = release_linked(
+                    tables,
+                    ledger,
+                    mechanism,
+                    cost,
+                    workload=workload,
+                    entropy=entropy_of(arguments),
+                    again=arguments.again,
+                    changed_rows=True,
+                    store=store,
                 )
-                raise
             del arguments.charged
             spent, total = ledger.spent, ledger.total
     print(found)

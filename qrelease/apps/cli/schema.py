@@ -8,6 +8,7 @@ from qrelease._util.owner_only import new_for_owner
 from qrelease.apps.cli.shared import (
     DATA,
     action,
+    charging,
     check_memory,
     check_weak,
     data_options,
@@ -129,7 +130,8 @@ def _learn(arguments: argparse.Namespace) -> None:
         ledger_of(arguments, cost, neighbours, table.person_column) as ledger,
     ):
         curator = told_of_rows(Curator(table, ledger, entropy_of(arguments)))
-        learned = curator.learn(cost, again=arguments.again, changed_rows=True)
+        with charging(arguments):
+            learned = curator.learn(cost, again=arguments.again, changed_rows=True)
         arguments.charged = f"{told(cost)} was charged; the same command gives what was learned, for free"
         file.write(learned.to_toml())
         spent = f"spent in all: {told(ledger.spent)} of {told(ledger.total)}"

@@ -36,5 +36,8 @@ def _score(arguments: argparse.Namespace) -> None:
         curator = Curator(table, ledger, shared.entropy_of(arguments))
         told_of_rows(curator)
         scores = MarginalScores(Table.read(arguments.synthetic, table.domain.of_rows))
-        found = curator.estimate(scores, cost, changed_rows=True)
-    print(json.dumps(found.to_json(), allow_nan=False) if arguments.json else found)
+        with shared.charging(arguments):
+            found = curator.estimate(scores, cost, changed_rows=True)
+        arguments.charged = f"{shared.told(cost)} was charged, and the scores are lost"
+    print(json.dumps(found.to_json(), allow_nan=False) if arguments.json else found, flush=True)
+    del arguments.charged

@@ -116,7 +116,7 @@ def _check_apart(path: Path, datasets: Mapping[str, argparse.Namespace]) -> None
 
 
 def _tables(given: argparse.Namespace) -> set[object]:
-    """The places of the records of a dataset: one, all files of a pattern, or all tables of a database that it reads."""
+    """The places of the records of a dataset: a file, all files of a pattern, or all tables of a database it reads."""
     if isinstance(given.data, str):
         return set(_on_server(given.data, _TABLES, given.query)) or {(given.data, given.query)}
     files = [_place(file) for file in files_of(given.data) or [given.data]]
@@ -154,11 +154,12 @@ select (select system_identifier from pg_catalog.pg_control_system()), oid
 from pg_catalog.pg_database where datname = pg_catalog.current_database()
 """
 
-_TABLES: Final = f"""
+_TABLES: Final = """
 with recursive read (id) as (
     select pg_catalog.to_regclass(%s)::oid
     union select i.inhrelid from pg_catalog.pg_inherits i join read on i.inhparent = read.id
 )
-select d.*, read.id from read, ({_DATABASE}) d where read.id is not null
+select (select system_identifier from pg_catalog.pg_control_system()), d.oid, read.id
+from read, pg_catalog.pg_database d where d.datname = pg_catalog.current_database() and read.id is not null
 """
 """The numbers of a table and of all that stand under it, whose rows are its own too."""

@@ -335,6 +335,19 @@ def entropy_of(arguments: argparse.Namespace) -> Entropy:
     return Entropy() if arguments.insecure_seed is None else Entropy.insecure(arguments.insecure_seed)
 
 
+@contextmanager
+def charging(arguments: argparse.Namespace) -> Iterator[None]:
+    """For what charges a ledger: where it ends early, by a signal or for want of room, the error says how to look."""
+    before = getattr(arguments, "charged", None)
+    try:
+        yield
+    except (KeyboardInterrupt, MemoryError, OSError):
+        if getattr(arguments, "charged", None) == before:
+            told = "`qrelease ledger show` tells whether a charge was made"
+            arguments.charged = told if before is None else f"{before}; {told}"
+        raise
+
+
 def dataset_of(arguments: argparse.Namespace) -> str:
     """Whose budget is spent: the name given, or the file's without its suffixes, compressed or not.
 

@@ -15,11 +15,12 @@ asks, whatever they know of the records, and however they chose it by earlier an
 answer has noise of its own; a synopsis, and an instance of sparse vector, keeps within αr on all queries of its class
 at once, but for its part of β. (Who asks a query again gets an old answer, of which they may know that it is wrong.)
 
-Under add-remove r = n + W with Laplace noise W of scale at most 4αr/L, L = ln(4/3β): so r is within a few per cent of
-n, in units of α. Its ε doubles from `FIRST` until the count is a rough one, which says how much a good one takes. A
-measured answer is then within αn itself with probability 1 - 3/4 β E e^(LW/n): the exponent of its tail changes by
-LW/n. That mean is 1/(1 - (4α)²) for W of just that scale and r near n: far below the 4/3 that makes 1 - β, up to
-α = 1/20. (At α = 1/8 and large β it is not, since r is looked at before it is taken: up to 1.3 β there, by simulation.)
+Under add-remove r = n + W with Laplace noise W of scale at most 4ar/L, L = ln(4/3β) and a the smaller of α and 1/12: so
+r is within a few per cent of n, in units of α. Its ε doubles from `FIRST` until the count is a rough one, which says
+how much a good one takes. A measured answer is then within αn itself with probability 1 - 3/4 β E e^(LW/n): the
+exponent of its tail changes by LW/n. That mean is 1/(1 - (4a)²) for W of just that scale and r near n: at most 9/8,
+below the 4/3 that makes 1 - β. (That r is looked at before it is taken adds little, by simulation: with a = 1/12 the
+worst of all is .9 β, and with 1/8 it would be 1.06 β.)
 (Where a class is declared, half of β is its synopsis's; in all of this β/2 stands for β then.)
 
 **Money.** The session's cost is its cap. A purchase is charged to the ledger and written into the session's journal in

@@ -30,7 +30,7 @@ from typing import Any, Final, Literal, final
 import numpy as np
 
 from qrelease.data.domain import Domain
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, LedgerError
 from qrelease.inference.measurement import Measurement, noise_for
 from qrelease.mechanisms.online import hypothesis as hypotheses
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup, queries_from_json
@@ -64,6 +64,10 @@ class CountSettings:
     reserve: float = 0.8
     """The last count is bought as if there were this part of the records that the rough one says: else it might not be
     precise enough."""
+
+    coarsest: float = 1 / 12
+    """For a larger α the count is as precise as for this one: else, as it is looked at again and again until it is
+    precise enough, it would too often be one that only seems to be."""
 
     largest_share: float = 1 / 6
     """The share of the cap that one count may take. Beyond it a count could not help, since an answer costs some four
@@ -184,6 +188,11 @@ class SessionState:
     def _apply_purchase(self, entry: dict[str, Any]) -> None:
         kind, cost, offer = entry["buy"], _cost(*entry["cost"].items()), None
         queries: tuple[CanonicalQuery, ...] = ()
+        if kind != "count" and not self.records:
+            raise LedgerError(
+                f"the session was opened by an earlier version, whose count of the records is not precise enough for"
+                f" answers within alpha={self._alpha:g}: open another one, under another key"
+            )
         if kind == "synopsis":
             workload = Workload.from_json(self.domain, entry["workload"])
             offer = Offer(cost, workload, tuple(entry["axes"]), class_from_json(entry["class"]))
@@ -247,7 +256,7 @@ class SessionState:
     @property
     def precise_count(self) -> float:
         """ε times the noisy count from which on the count is precise enough: see `mechanisms.online.session`."""
-        return -math.log(ALONE * self.prices.beta) / (4 * self._alpha)
+        return max(-math.log(ALONE * self.prices.beta) / (4 * min(self._alpha, COUNTING.coarsest)), COUNTING.rough)
 
     @property
     def _largest_count(self) -> float:

@@ -110,3 +110,16 @@ def test_a_shard_is_counted_once(shards, capsys):
     assert main(["count", "one.csv", *ASKED, "--out", "counts"]) == 0
     assert main(["count", "one.csv", *ASKED, "--out", "counts"]) == 2
     assert "each shard is counted once" in capsys.readouterr().err
+
+
+def test_a_mechanism_that_counts_more_than_is_asked_is_refused_before_the_charge(shards, capsys):
+    """`matrix` measures a marginal of all columns, which counts alone do not have; and `auto` does not take it then."""
+    several = ["--schema", "people.toml", "--workload", "ranges:age", "--workload", "marginals:1"]
+    whole = ["--schema", "people.toml", "--workload", "marginals:3"]
+    spent = ["--mechanism", "matrix", "--epsilon", "1", "--delta", "1e-6", "--dataset", "p", "--ledger", "p.ledger"]
+    assert main(["count", "one.csv", "two.csv", *several, "--out", "counts"]) == 0
+    assert main(["release", "--counts", "counts", *several, *spent, "--out", "a"]) == 2
+    assert "sex * age * city was not counted" in capsys.readouterr().err
+    assert not (shards / "p.ledger").exists()
+    assert main(["count", "one.csv", "two.csv", *several, *whole, "--out", "more"]) == 0
+    assert main(["release", "--counts", "more", *several, *spent, "--out", "a"]) == 0

@@ -322,3 +322,17 @@ def test_of_a_ledger_beside_the_parents_in_another_folder_it_is_told(in_folder, 
     words = ["release", "people.csv", "--parent", "homes/homes.csv", "--schema", "both.toml", "--epsilon", "1"]
     assert main([*words, "--mechanism", "laplace", "--out", "out"]) == 0
     assert f"{Path('homes/homes.ledger').resolve()} is a ledger beside these data already" in capsys.readouterr().err
+
+
+def test_of_a_ledger_of_the_same_persons_beside_another_table_it_is_told(in_folder, capsys):
+    """A release of both tables charges the persons of this one, too."""
+    Path("homes.csv").write_text("who,b\n" + "".join(f"p{i},{i % 2}\n" for i in range(40)))
+    Path("plain.csv").write_text("b\n" + "0\n" * 40)
+    Path("homes.toml").write_text(_PLAIN.replace('"a"', '"b"').replace("100", "2"))
+    Path("people.csv").write_text("a,who\n")
+    Ledger.open("people.ledger", PureDP(1), person="who").close()
+    for name, told in (("plain", False), ("homes", True)):
+        words = ["release", f"{name}.csv", "--schema", "homes.toml", "--epsilon", "1", "--mechanism", "laplace"]
+        assert main([*words, "--out", name]) == 0
+        said = f"{Path('people.ledger').resolve()} is a ledger of persons by 'who', which these data have, too"
+        assert (said in capsys.readouterr().err) == told

@@ -1,5 +1,9 @@
 """`qrelease score`: scores that are charged to the ledger of the data."""
 
+import os
+import subprocess
+import sys
+
 import qrelease as qr
 from qrelease.apps.cli import main
 
@@ -37,3 +41,20 @@ def test_a_ledger_of_other_people_is_not_charged(in_folder, capsys):
         assert "belongs to dataset 'planes', not to 'people'" in capsys.readouterr().err
     with qr.Ledger.open("planes.ledger") as ledger:
         assert ledger.spent is None
+
+
+def scored(folder):
+    (folder / "people.csv").write_text("a,b\n" + "0,1\n1,0\n" * 50)
+    (folder / "schema.json").write_text('{"a": 2, "b": 2}')
+    qr.Ledger.open("people.ledger", qr.PureDP(1.0)).close()
+    return ["score", "people.csv", "people.csv", "--schema", "schema.json", "--epsilon", "0.5"]
+
+
+def test_scores_that_nobody_reads_are_lost_aloud(in_folder):
+    words, (reading, writing) = scored(in_folder), os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "qrelease", *words]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert done.returncode == 2
+    assert "nobody reads the output; epsilon=0.5 was charged, and the scores are lost" in done.stderr

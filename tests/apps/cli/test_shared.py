@@ -1,5 +1,6 @@
 """What commands share: costs that are printed short and refused exactly, and the sign that something is at work."""
 
+import argparse
 import contextlib
 import io
 import time
@@ -9,7 +10,8 @@ import pytest
 from commands import release
 
 from qrelease.apps.cli import main
-from qrelease.apps.cli.shared import SILENT, elapsed
+from qrelease.apps.cli.shared import SILENT, charging, elapsed
+from qrelease.errors import InvalidInput, OutOfMemory
 from qrelease.privacy import ZCDP, ApproxDP
 from qrelease.privacy.ledger import Ledger
 
@@ -71,3 +73,28 @@ def test_an_epsilon_that_protects_nobody_is_asked_for_by_name(folder: Path, caps
     with Ledger.open(folder / "in-rho") as ledger:
         assert ledger.spent == ZCDP(0.1)
     assert release("--epsilon", "50", "--weak", out="weak") == 0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OutOfMemory, OSError])
+@pytest.mark.parametrize(
+    ("before", "within", "said"),
+    [
+        (None, None, "`qrelease ledger show` tells whether a charge was made"),
+        ("a schema was charged", None, "a schema was charged; `qrelease ledger show` tells whether a charge was made"),
+        (None, "it was charged", "it was charged"),
+    ],
+)
+def test_what_ends_early_while_it_charges_does_not_say_that_nothing_was_charged(error, before, within, said):
+    arguments = argparse.Namespace() if before is None else argparse.Namespace(charged=before)
+    with pytest.raises(error), charging(arguments):
+        if within is not None:
+            arguments.charged = within
+        raise error
+    assert arguments.charged == said
+
+
+def test_of_what_is_refused_while_it_charges_nothing_is_said():
+    arguments = argparse.Namespace()
+    with pytest.raises(InvalidInput), charging(arguments):
+        raise InvalidInput("epsilon must be positive")
+    assert not hasattr(arguments, "charged")

@@ -149,7 +149,7 @@ def test_a_forked_process_pays_for_a_sparse_vector_of_its_own(monkeypatch):
 
 def test_a_synopsis_that_is_not_covered_leaves_direct_answers():
     ledger = Ledger.open(None, PureDP(1.0), neighbours=ADD)
-    session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(0.1, 0.01, Conjunctions(3)), PureDP(0.05))
+    session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(0.1, 0.01, Conjunctions(3)), PureDP(0.06))
     assert session.answer("a = 0").source == "measured"
 
 
