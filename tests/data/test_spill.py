@@ -81,6 +81,7 @@ def test_a_fourth_of_what_is_free_is_held_and_no_more_than_is_said(free_memory):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of files are POSIX's")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of files that cannot be flushed
 @pytest.mark.parametrize("by_word", [False, True])
 def test_of_files_that_may_not_grow_it_is_said_where_they_are(by_word):
     import resource
