@@ -34,6 +34,7 @@ _ROWS = 1 << 16  # records whose codes are worked out at a time
 _DRIFT = 2.0**40  # the mean weight by which the weights are scaled back to a mean of 1
 
 _MAX_EXPONENT = 700.0  # the largest exponent: e^±700 is a float64
+_STORED_EXPONENT = 300.0  # of a factor that is read: several of them meet in a cell
 
 _SMALL = 1 << 12  # cells of a query whose support is kept, at some 40 bytes each
 _KEPT = 256  # such supports
@@ -134,6 +135,11 @@ class Histogram:
         self._raw = marginals
         self._mass = self._summed = float(marginals[self._slices[self.sets[0]]].sum())
         return marginals
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether factors have left no cell that is more than 0."""
+        return self._mass == 0
 
     @property
     def logs(self) -> Floats:
@@ -313,7 +319,9 @@ class Histogram:
         histogram = cls(domain, sets, content["total"])
         if factors:
             logs = np.concatenate([np.array(f["logs"], np.float64) for f in factors])
-            histogram.multiply(logs)
+            steps = max(math.ceil(logs.max() / _STORED_EXPONENT), 1)  # what is too large for one may cancel out
+            for _ in range(steps):
+                histogram.multiply(logs / steps)
         return histogram
 
 

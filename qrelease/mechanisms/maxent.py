@@ -22,12 +22,14 @@ import numpy as np
 from qrelease._util import memory
 from qrelease._util.typing import Axes
 from qrelease._util.validate import natural, positive
+from qrelease.data import structural_zeros
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
+from qrelease.inference.gibbs import possible
 from qrelease.inference.histogram import check_size, precision
 from qrelease.inference.interaction_basis import needed
 from qrelease.inference.interaction_prior import planned_variance
-from qrelease.inference.maxent import solving_bytes, solving_seconds
+from qrelease.inference.maxent import keeps_rules, solving_bytes, solving_seconds
 from qrelease.inference.measurement import Measurement, count_noise, noise_for
 from qrelease.inference.pure_plan import PurePlan
 from qrelease.inference.residual_synopses import Linear, Modelled
@@ -125,6 +127,9 @@ class MaxEnt:
         unfitted, advice = _unfitted(workload), "ask for fewer marginals"
         if unfitted is None:
             _check_fits(workload, ahead=True)
+            impossible = structural_zeros.masks(workload.domain, workload.domain.impossible)
+            if impossible:
+                possible(workload.domain.shape, impossible)
             cells = sum(workload.domain.cells(s) for s in _marginals(workload))
             memory.check(8 * memory.ANSWER_BYTES * cells, f"{cells:,} cells of marginals", advice)
             shape = workload.domain.shape
@@ -249,7 +254,9 @@ class MaxEnt:
             choices |= {"error": plan.error} | ({} if plan.bound is None else {"bound": plan.bound})
         if unfitted is not None:
             return MechanismResult(Linear(estimates, last), measured, {**choices, "no_table": str(unfitted)})
-        return MechanismResult(Modelled.of(estimates, workload, last), counted + measured, choices)
+        fitted = Modelled.of(estimates, workload, last)
+        kept = keeps_rules(fitted.histogram)
+        return MechanismResult(fitted, counted + measured, choices, constrained=kept)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,6 @@
 """The maximum-entropy fit: what it converges to, how accurate it is, and what its error bars cover."""
 
+import dataclasses
 from itertools import combinations
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from models import ADD, SWAP, log_linear, truth
 from worlds import BOTH, coded, private
 
+from qrelease.data import structural_zeros
 from qrelease.data.table import Table
 from qrelease.inference import maxent
 from qrelease.inference.histogram import Histogram
@@ -165,3 +167,70 @@ def test_columns_that_nothing_is_asked_of_change_nothing_and_are_uniform(dense):
     found = posterior.variances(asked)
     assert (found > 0).all()
     assert (found <= variances).all()
+
+
+RULED = dataclasses.replace(
+    coded(6, 3, 4, 2), impossible=("a = 0 and b in {1, 2}", "a in {1, 2} and b = 0", "c = 3 and d = 1")
+)
+
+
+def ruled(records, seed=1):
+    """Records that keep the rules of `RULED`."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(6, size=records)
+    b = np.where(a == 0, 0, np.where(a < 3, rng.integers(1, 3, records), rng.integers(3, size=records)))
+    c = rng.integers(4, size=records)
+    return Table(RULED, (a, b, c, np.where(c == 3, 0, (rng.random(records) < 0.2 + 0.1 * a).astype(int))))
+
+
+@pytest.mark.parametrize(("dense", "epsilon", "near"), [(maxent.DENSE, 60.0, 15), (0, 2.0, 60)])
+@pytest.mark.parametrize("columns", [(0, 1, 2, 3), (0, 2), (2, 3), (1,)])
+def test_cells_that_rules_forbid_are_empty_whatever_is_measured(columns, dense, epsilon, near):
+    """Also where only one of a rule's columns is measured, or none: and the others are as without the rules."""
+    table = ruled(20_000)
+    cost, names = ApproxDP(epsilon, 1e-2), RULED.names
+    sets = list(combinations(columns, 2)) or [columns]
+    plan = ResidualPlan.choose(RULED, sets)
+    door = private(table, cost, ADD, Entropy.insecure(0))
+    estimates = Estimates.of(RULED, door.measure(plan.workload, cost), None)
+    histogram, _ = fit_histogram(estimates, dense)
+    again = Histogram.from_json(RULED, histogram.to_json())
+    for axes, mask in structural_zeros.masks(RULED, RULED.impossible).items():
+        asked = Workload.marginals(RULED, [[names[i] for i in axes]])
+        for found in (histogram, again):
+            assert not found.answer(asked)[mask].any()
+    asked = Workload.marginals(RULED, [[names[i] for i in s] for s in sets])
+    true = np.concatenate([t.reshape(-1) for t in table.counts(asked.sets)])
+    assert np.abs(histogram.answer(asked) - true).max() < near
+    sampled = Table(RULED, histogram.sample(5_000, np.random.default_rng(0)))
+    for axes, mask in structural_zeros.masks(RULED, RULED.impossible).items():
+        assert not sampled.counts([axes])[0].reshape(-1)[mask].any()
+
+
+@pytest.mark.parametrize("dense", [maxent.DENSE, 0])
+@pytest.mark.parametrize("records", [0, 1, 10**6])
+def test_records_that_break_the_rules_make_no_fit_fail(records, dense):
+    table = Table(RULED, (np.zeros(records, np.uint8), *(np.ones(records, np.uint8),) * 3))
+    histogram, posterior = fit_histogram(estimated(table, 2, ApproxDP(20.0, 1e-2), 0), dense)
+    assert np.isfinite(histogram.values).all()
+    assert np.isfinite(Histogram.from_json(RULED, histogram.to_json()).values).all()
+    assert maxent.keeps_rules(histogram) == (records < 2)
+    assert np.isfinite(posterior.variances(Workload.marginals(RULED, 2))).all()
+
+
+def test_rules_that_leave_nothing_are_passed_over():
+    domain = dataclasses.replace(coded(2, 2), impossible=("a = 0", "b = 0", "a = 1 and b = 1"))
+    table = Table(domain, (np.array([0, 1]), np.array([1, 0])))
+    histogram, _ = fit_histogram(estimated(table, 2, ApproxDP(60.0, 1e-2), 0))
+    assert histogram.values.sum() == pytest.approx(histogram.total)
+
+
+def test_a_fit_with_exponents_that_no_factor_can_have_is_read_as_it_was():
+    """Cells that hardly anything is in have huge exponents where J is diagonal: in a cell they cancel out."""
+    table = ruled(20_000)
+    table = Table(coded(6, 3, 4, 2), [table.codes(axis) for axis in range(4)])
+    histogram, _ = fit_histogram(estimated(table, 2, ApproxDP(60.0, 1e-2), 0), 0)
+    assert histogram.logs.max() > 750
+    asked, _ = truth(table, 2)
+    again = Histogram.from_json(table.domain, histogram.to_json())
+    np.testing.assert_allclose(again.answer(asked), histogram.answer(asked), rtol=1e-6, atol=1e-6)

@@ -235,3 +235,19 @@ def test_bars_hold_where_hardly_any_cell_has_records(records, epsilon):
             made = Curator(table, ledger, Entropy.insecure(seed)).release(MaxEnt(), workload, cost)
         covered.append(np.mean(np.abs(made.answers() - truth) <= made.model_bars()))
     assert np.mean(covered) > 0.95
+
+
+def test_rules_are_kept_and_those_that_leave_nothing_are_refused_before_the_charge():
+    """Each municipality has one province: what is synthetic has no other."""
+    domain = qr.Domain(coded(6, 2).attributes, impossible=["a < 3 and b = 1", "a >= 3 and b = 0"])
+    a = np.random.default_rng(0).integers(6, size=3_000)
+    made = release(Table(domain, (a, a // 3)), Workload.marginals(domain, [["a"], ["b"]]))
+    assert made.parameters["impossible"] == "kept"
+    codes = made.codes(1_000, np.random.default_rng(1))
+    assert np.array_equal(np.asarray(codes[0]) // 3, np.asarray(codes[1]))
+    nothing = qr.Domain(coded(6, 2).attributes, impossible=["a < 3", "a >= 3 and b = 0", "b = 1"])
+    with Ledger.open(None, COST) as ledger:
+        curator = Curator(Table(nothing, (a, a // 3)), ledger, Entropy.insecure(0))
+        with pytest.raises(InvalidInput, match="impossible cells may leave none"):
+            curator.release(MaxEnt(), Workload.marginals(nothing, 2), COST)
+        assert ledger.spent is None

@@ -57,7 +57,8 @@ if TYPE_CHECKING:
 
 _SUMS = "sums"  # the mechanism of numbers, which measures the workload too
 _RED, _PLAIN = "\033[31m", "\033[0m"  # of a terminal
-_RULES = "the impossible rules of the schema are kept by --mechanism records alone"
+_RULES = "the impossible rules of the schema, also about parents, are kept by --mechanism records and maxent alone"
+_KEEPING = "records", "maxent"
 
 # Bytes, about: of a noisy answer as a number in the manifest and beside the ledger, of a line of answers.csv, of a
 # label in synthetic.csv, and of everything else.
@@ -502,8 +503,8 @@ def _foretell(
             ledger.check(cost)
     except QReleaseError:
         return
-    if workload.domain.impossible and arguments.mechanism != "records":
-        print(f"warning: {_RULES}{', if it is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
+    if workload.domain.impossible and arguments.mechanism not in _KEEPING:
+        print(f"warning: {_RULES}{', if one of them is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
     _tell_unasked(arguments, workload)
     unit = Unit.of(Neighbours.parse(arguments.neighbours), workload.domain)
     cost = unit.of_a_record(cost)

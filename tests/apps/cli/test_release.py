@@ -487,7 +487,7 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
     with pytest.raises(ZeroDivisionError):
         release("--mechanism", "auto", "--rows", "9")
     assert taken[2][0] == Auto(table=True)
-    assert "kept by --mechanism records alone, if it is chosen" in capsys.readouterr().err
+    assert "kept by --mechanism records and maxent alone, if one of them is chosen" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["release", "--help"])
     said = " ".join(capsys.readouterr().out.split())
