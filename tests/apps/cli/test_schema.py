@@ -48,6 +48,37 @@ def test_one_command_learns_and_releases(towns, capsys):
     assert set(rows["hours"].dropna()) <= set(range(1000))
 
 
+def test_a_release_in_rho_is_charged_with_its_schema_and_can_be_verified(towns, capsys):
+    arguments = ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1", "--delta", "1e-6"]
+    assert main([*arguments, "--total-epsilon", "3", "--total-delta", "1e-5"]) == 0
+    printed = capsys.readouterr()
+    assert "learned hours, town for a part of the epsilon=1, delta=1e-06 that it and the release" in printed.err
+    assert "spent in all: epsilon=1, delta=1e-06 of epsilon=3, delta=1e-05" in printed.out
+    with Ledger.open(towns / "towns.ledger") as ledger:
+        assert len([entry for entry in ledger.history() if entry.kind == "charge"]) == 1
+    assert main(["ledger", "show", "towns.ledger", "--json"]) == 0
+    (towns / "ledger.json").write_text(capsys.readouterr().out)
+    assert main(["verify", "towns-release", "--ledger", "ledger.json"]) == 0
+    assert "learn bins of hours" in (towns / "towns-release" / "report.html").read_text()
+
+
+def test_a_release_that_could_not_be_stored_goes_on_with_its_schema(towns, capsys, monkeypatch):
+    from qrelease.release import writer
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    arguments = ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1", "--delta", "1e-6"]
+    with monkeypatch.context() as patched:
+        patched.setattr(writer, "save", full)
+        assert main(arguments) == 2
+    assert "the same command goes on" in capsys.readouterr().err
+    assert main(arguments) == 0
+    assert "goes on for free" in capsys.readouterr().err
+    with Ledger.open(towns / "towns.ledger") as ledger:
+        assert ledger.spent == ApproxDP(1.0, 1e-6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -58,8 +89,8 @@ def test_one_command_learns_and_releases(towns, capsys):
         (["evaluate", "towns.csv", "--schema", "draft.toml", "--epsilon", "1"], "must be learned"),
         ([*LEARN, "--delta", "1e-6", "--epsilon", "1e-15"], "need a larger epsilon than"),
         (
-            ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1e-14", "--delta", "1e-6"],
-            "need a larger epsilon than",
+            ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1e-14", "--delta", "1e-30"],
+            "need a larger rho than",
         ),
     ],
 )
