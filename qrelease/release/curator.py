@@ -349,11 +349,14 @@ class Curator:
             key = self._learning_key(cost, mechanism, again=again)
         parts = learning.column_costs(self.domain, cost)
         label = f"schema: {', '.join(parts)}"
-        whole, left = cost, None
+        left: Left | None = None
         if isinstance(cost, learning.OneAccount):
             assert mechanism is not None
-            whole, left = cost.whole, Left.of(cost.release, mechanism)
+            whole: Cost = cost.whole
+            left = Left.of(cost.release, mechanism)
             label = f"{mechanism}: a release, after {', '.join(parts)} were learned"
+        else:
+            whole = cost
         charge = self._ledger.charge(whole, label, key, rows=rows, changed_rows=True)  # it was said
         private = Private(
             self._kept(charge.key), unit.relation, Filter(learning.purse(self.domain, cost)), self._entropy, unit=unit
@@ -609,11 +612,9 @@ class Curator:
         An object of a user's own may be another in the next run although its description is the same, and a mechanism
         of a user's own may draw by itself, which is not kept.
         """
-        if not type(mechanism).__module__.startswith("qrelease."):
-            return False
         if is_insecure(self._entropy) or self._ledger.store.place is None:
             return False
-        return all(_written_out(getattr(mechanism, f.name)) for f in fields(mechanism))  # type: ignore[arg-type]
+        return _described(mechanism)
 
     def _check(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> None:
         """Whatever can be known to be wrong before the charge."""
@@ -852,12 +853,14 @@ def releases_in_rho(mechanism: Mechanism) -> bool:
     mechanism : Mechanism
         `Laplace`, for one, makes nothing of it; and one from outside may draw by itself, which is not kept.
     """
-    inside = type(mechanism).__module__.startswith("qrelease.")
-    return (
-        inside
-        and mechanism.name in _IN_RHO
-        and all(_written_out(getattr(mechanism, f.name)) for f in fields(mechanism))
-    )  # type: ignore[arg-type]
+    return mechanism.name in _IN_RHO and _described(mechanism)
+
+
+def _described(mechanism: Mechanism) -> bool:
+    """Whether a mechanism is one of the package, and its parameters tell everything about it."""
+    if not type(mechanism).__module__.startswith("qrelease."):
+        return False
+    return all(_written_out(getattr(mechanism, f.name)) for f in fields(mechanism))  # type: ignore[arg-type]
 
 
 def _not_drawn() -> NoReturn:

@@ -10,14 +10,14 @@ Steinke 2016, Lemma 8.2), and what Σρᵢ converts to at the other half of δ, 
 
 **In one account** with the release that follows (`OneAccount`), where one (ε, δ) pays for both, the release is spent in
 ρ too. To add up an ε of learning and one of a release, each with noise that its own ε buys, is basic composition: at a
-small ε, where ρ is about ε²/(4 ln(1/δ)), a tenth of ε buys a hundredth of the ρ, and nine tenths buy four fifths, so that
-nearly a fifth is lost. What is promised: of all draws,
+small ε, where ρ is about ε²/(4 ln(1/δ)), a tenth of ε buys a hundredth of the ρ, and nine tenths buy four fifths, so
+that nearly a fifth is lost. What is promised: of all draws,
 
 - Gaussian noise on the tree of bins, and on votes, and every draw of the release, is ρᵢ-zCDP, or δᵢ-approximately so;
 - categories of records are selected with (εᵢ, δᵢ)-DP. Any two laws that are (εᵢ, δᵢ)-close come of a pair that tells
   which it is with probability δᵢ, and else is εᵢ-randomised response (Kairouz, Oh & Viswanath 2015, *The Composition
-  Theorem for Differential Privacy*), which is εᵢ²/2-zCDP (Bun & Steinke 2016, Proposition 1.4). So it is δᵢ-approximately
-  εᵢ²/2-zCDP (Definition 8.1).
+  Theorem for Differential Privacy*), which is εᵢ²/2-zCDP (Bun & Steinke 2016, Proposition 1.4). So it is
+  δᵢ-approximately εᵢ²/2-zCDP (Definition 8.1).
 
 Each part is fixed before anything is drawn, from the domain, the unit and (ε, δ). So all together, however adaptively
 the later ones are chosen, are Σδᵢ-approximately Σρᵢ-zCDP (Lemma 8.2), where Σδᵢ is half of δ, or 0 without categories;
@@ -67,8 +67,8 @@ CATEGORIES_WEIGHT = 4
 named, some 25/ε, and the noise of a bin is some 3/ε to 6/ε; what is not named is lost to every query about it."""
 
 CATEGORIES_RHO_WEIGHT = 48
-"""How many times as much ρ as each level of a tree of bins: three levels take a sixteenth, as a part of ρ buys as much as
-its square root of ε does."""
+"""How many times as much ρ as each level of a tree of bins: three levels take a sixteenth, as a part of ρ buys as much
+as its square root of ε does."""
 
 PERSONS_SHARE = 0.35
 """The part of one cost where categories of persons are to be learned. Some 7/√(2ρ) persons must have a category for it
@@ -120,7 +120,9 @@ def one_account(domain: Domain, cost: Cost, unit: Unit) -> OneAccount | None:
     keyed = any(a.undecided and a.kind == "category" for a in domain)
     backing = split(cost, [1, 1])[0] if keyed else cost
     of_unit = zcdp_of(ApproxDP(cost.epsilon, backing.delta)).rho
-    of_record = Fraction(zcdp_of(unit.of_a_record(cost)).rho) * unit.size**2
+    a_record = unit.of_a_record(cost)
+    assert isinstance(a_record, ApproxDP)
+    of_record = Fraction(zcdp_of(a_record).rho) * unit.size**2
     most = ZCDP(round_down(min(Fraction(of_unit), of_record)))
     share = rho_share(domain)
     first, rest = split(most, [share, 1 - share])
@@ -167,8 +169,8 @@ def lone_delta(domain: Domain, cost: LearningCost) -> float:
 def column_costs(domain: Domain, cost: LearningCost) -> dict[str, Cost]:
     """What each column that is to be learned costs: of records ε by `CATEGORIES_WEIGHT`, and δ where it has categories.
 
-    Of persons, where there are categories, and in `OneAccount`, ρ: of bins as much for each level of a column's tree, so
-    that all counts have the same noise, and of categories `CATEGORIES_RHO_WEIGHT`, which cost `lone_delta` as well.
+    Of persons, where there are categories, and in `OneAccount`, ρ: of bins as much for each level of a column's tree,
+    so that all counts have the same noise, and of categories `CATEGORIES_RHO_WEIGHT`, which cost `lone_delta` as well.
     """
     check_learning(domain, cost)
     open_ = [a for a in domain if a.undecided]

@@ -15,7 +15,7 @@ from qrelease.data.person import Person
 from qrelease.data.schema import load
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput
-from qrelease.mechanisms.learning import gaussian_selection
+from qrelease.mechanisms.learning import gaussian_selection, partition_selection
 from qrelease.mechanisms.learning.bins import cuts_of
 from qrelease.mechanisms.learning.point_tree import measured_leaves
 from qrelease.mechanisms.learning.schema import (
@@ -186,35 +186,46 @@ def test_without_a_delta_there_is_no_account_for_both():
 
 
 @pytest.mark.parametrize(("neighbours", "changed"), [(Neighbours.ADD_REMOVE, 1), (Neighbours.REPLACE_ONE, 2)])
-def test_in_one_account_bins_have_gaussian_noise_and_categories_the_epsilon_of_their_rho(
-    monkeypatch, neighbours, changed
-):
-    from qrelease.mechanisms.learning import partition_selection
-    from qrelease.mechanisms.learning import schema as learning
-
-    account = one_account(OPEN, COST, Unit(neighbours))
+def test_in_one_account_bins_have_gaussian_noise_and_categories_the_epsilon_of_their_rho(neighbours, changed):
+    """One record is in one part of each of three levels, and its replacement in another: squared lengths of 3 and 6."""
+    unit = Unit(neighbours)
+    account = one_account(OPEN, COST, unit)
     parts = column_costs(OPEN, account)
-    held = Filter(purse(OPEN, account))
-    private = Private(Table.from_frame(frame(200), OPEN), neighbours, held, Entropy.insecure(1), unit=Unit(neighbours))
-    drawn = []
-
-    def spy(module, name):
-        real = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *given: (drawn.append((len(private.spends), given)), real(*given))[1])
-
-    spy(learning, "discrete_gaussian")
-    spy(partition_selection, "noise")
-    learn(private, account)
+    private = Private(
+        Table.from_frame(frame(), OPEN), neighbours, Filter(purse(OPEN, account)), Entropy.insecure(1), unit=unit
+    )
+    found = learn(private, account)
     assert [spend.cost for spend in private.spends] == [*parts.values()]
-    # One record is in one part of each of three levels, and its replacement in another: the squared length is 3 or 6.
-    variances = {given[0] for paid, given in drawn if paid == 1}
-    assert variances == {Fraction(3 * changed) / (2 * Fraction(parts["hours"].rho))}
-    ((epsilon, reach, count, _),) = [given for paid, given in drawn if paid == 2]
-    assert (changed * epsilon) ** 2 / 2 <= Fraction(parts["town"].rho)
-    assert float((changed * epsilon) ** 2 / 2) == pytest.approx(parts["town"].rho)
-    assert reach == partition_selection.reach(epsilon, Fraction(lone_delta(OPEN, account)) / changed)
-    assert count == 5
-    assert {paid for paid, _ in drawn} == {1, 2}
+    entropy = Entropy.insecure(1)  # the same noise, of what it is to be
+    variance = Fraction(3 * changed) / (2 * Fraction(parts["hours"].rho))
+
+    def draw(_, count):
+        return discrete_gaussian(variance, count, entropy)
+
+    leaves = measured_leaves(*private.occurring("hours"), 1000, Fraction(math.sqrt(variance / 2)), 8, draw)
+    assert found["hours"].edges == tuple(map(float, cuts_of(leaves, 8)))
+    codes, counts = private.occurring("town")
+    epsilon = math.sqrt(2 * parts["town"].rho) / changed
+    named, _ = partition_selection.select(counts, epsilon, lone_delta(OPEN, account) / changed, entropy)
+    texts = sorted(private.texts("town")[code] for code in codes[named])
+    assert found["town"].categories == (*texts, OTHER)
+    assert 2 <= len(texts) <= 4
+
+
+@pytest.mark.parametrize("at_most", [None, 3])
+def test_in_one_account_nothing_is_drawn_before_it_is_paid_for(at_most):
+    class Nothing:
+        """A source of randomness that there is not."""
+
+    domain = replace(OPEN, person=None if at_most is None else Person("who", at_most))
+    people = Table.from_frame(frame(30).assign(who=range(30)), domain)
+    unit = Unit(Neighbours.ADD_REMOVE, at_most)
+    held = Filter(ZCDP(1e-9))
+    private = Private(
+        people if at_most is None else people.bounded(b"k" * 16), unit.relation, held, Nothing(), unit=unit
+    )
+    with pytest.raises(BudgetExceeded):
+        learn(private, one_account(domain, COST, unit))
 
 
 def test_persons_are_paid_for_before_anything_is_drawn():
