@@ -314,6 +314,7 @@ class Curator:
         epsilon=1, delta=1e-09 epsilon=1, delta=1e-09
         """
         _check_made(mechanism)
+        check_parts(mechanism, self.domain)
         account = learning.one_account(self.domain, cost, self._unit.of_records)
         if account is None or not releases_in_rho(mechanism):
             raise InvalidInput(

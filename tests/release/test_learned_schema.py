@@ -1,21 +1,26 @@
 """A learned schema as a file, which says what each part cost; and as the first part of a release."""
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from towns import OPEN, frame
 
 from qrelease.data.domain import Domain
+from qrelease.data.person import Person
 from qrelease.data.schema import load
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.evaluation.verify import verify
+from qrelease.mechanisms.auto import Auto
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy import ApproxDP, PureDP
+from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
@@ -106,6 +111,35 @@ def test_one_charge_pays_for_a_schema_and_one_release(tmp_path):
         assert again.charge.fresh
         assert len(charges(ledger)) == 2
     assert verify(tmp_path / "out").holds
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [Auto(), Gaussian(), MaxEnt(), MWEM(rounds=2), FittedRecords(weighted_records=1000)],
+    ids=lambda mechanism: mechanism.name,
+)
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_each_mechanism_that_spends_rho_keeps_within_what_was_left(mechanism, neighbours):
+    """Its parts and those of the schema come to no more than the account, nor to much less."""
+    with Ledger.open(None, COST, dataset="towns", neighbours=neighbours) as ledger:
+        found, viewed = begun(ledger, mechanism=mechanism, entropy=Entropy.insecure(1))
+        release = viewed.pay(mechanism, Workload.marginals(found.domain, 2), found.left.cost, learned=found).release()
+        assert ledger.spent == release.cost == COST
+    most = zcdp_of(ApproxDP(COST.epsilon, COST.delta / 2)).rho
+    spent = sum(Fraction(spend.cost.rho) for spend in release.spends)
+    assert 0.95 * most <= spent <= most
+
+
+def test_what_counts_persons_once_and_refuses_it_does_so_before_the_charge():
+    domain = replace(OPEN, person=Person("who", 2, weights="persons"))
+    people = Table.from_frame(frame(60).assign(who=[i // 2 for i in range(60)]), domain)
+    with Ledger.open(None, COST, dataset="towns", person="who") as ledger:
+        with pytest.raises(InvalidInput, match="count"):
+            Curator(people, ledger, Entropy.insecure(1)).learn_for(MWEM(), COST)
+        assert ledger.spent is None
+        found, viewed = begun(ledger, people, entropy=Entropy.insecure(1))
+        release = viewed.pay(MADE, Workload.marginals(found.domain, 2), found.left.cost, learned=found).release()
+        assert release.cost == COST
 
 
 def test_a_run_that_was_cut_off_goes_on_with_its_schema_and_draws_for_free(tmp_path):
