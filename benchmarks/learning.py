@@ -7,12 +7,12 @@ Tables: adult, the bundled one, with its four columns of numbers as they are; an
 and distances as they are, carriers and destinations that nobody listed) and rwm5yr (visits to doctors, incomes).
 One ε (and δ = 1e-9) pays for all that is private. The schemas:
 
-learned    bins and categories learned for `learning_share` of ε, all else left for the release
+learned    bins and categories learned in one account of ρ with the release, of which they take `rho_share`
 perfect    the bins and categories that the same rules make of exact counts, which cost nothing
 equal      32 bins of equal width; categories perfect
-quantiles  32 noisy quantiles by recursive halving (Kaplan, Schnapp & Stemmer 2022) for the same share of ε; categories
-           perfect
-privtree   leaves of a PrivTree (Zhang, Xiao & Xie 2016), about 32 of them, for the same share; categories perfect
+quantiles  32 noisy quantiles by recursive halving (Kaplan, Schnapp & Stemmer 2022) for a tenth of ε, or what the tool
+           takes of persons' categories; categories perfect
+privtree   leaves of a PrivTree (Zhang, Xiao & Xie 2016), about 32 of them, for the same part; categories perfect
 
 Each makes a release of all two-way marginals by `--mechanism` (default: auto) and as many synthetic records as there
 are. What is printed: `wasserstein`, the mean over the columns of numbers of the 1-D Wasserstein distance in standard
@@ -22,7 +22,7 @@ least 0.2 %); and of learned categories the share of records in those kept, besi
 
 --persons  the unit is a person of at most M records: in flights an aircraft, in rwm5yr a patient. Noise of `quantiles`
            and `privtree` is then for all of them. Errors are against all records, with and without a person
---shares   the learned schema alone, with other parts of ε for the learning
+--shares   the learned schema alone, with other parts of ρ for the learning
 --quick    adult at ε = 1, in seven columns
 
 Noise comes from fixed seeds, so that errors can be repeated: it protects nobody.
@@ -54,15 +54,16 @@ from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.learning.bins import cuts_of
 from qrelease.mechanisms.learning.point_tree import Pieces
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy import ZCDP, ApproxDP, split
+from qrelease.privacy import ZCDP, ApproxDP, Cost, split
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 
 DELTA = 1e-9
 BINS = 32
 EPSILONS = (0.1, 1.0, 10.0)
-SHARES = (0.05, 0.1, 0.2, 0.35)
+SHARES = (0.05, 0.1, 0.2, 0.3)
 SCHEMAS = ("learned", "perfect", "equal", "quantiles", "privtree")
 FINE = 16
 RANGES = 500
@@ -299,26 +300,28 @@ class Judge:
         return float(np.abs(tables[0] - tables[1]).sum())
 
 
-def kept_shares(table: Table, domain: Domain, whole: ApproxDP, share: float) -> dict[str, str]:
+def kept_shares(table: Table, domain: Domain, account: learning.OneAccount) -> dict[str, str]:
     """Of each learned list of categories: records in it, and what its rule and the optimal one expect at that cost.
 
     The optimal rule is of one category a unit: so many records have it, or, of persons, so many whose first one it is.
     """
-    first, _ = split(whole, [share, 1 - share])
-    costs, said = learning.column_costs(table.domain, first), {}
+    if not table.texts:
+        return {}
+    costs, said = learning.column_costs(table.domain, account), {}
+    delta = learning.lone_delta(table.domain, account)
     bounded = table.bounded(b"a key")
     for name in table.texts:
         cost = costs[name]
         codes = fine(table)[table.domain.axis(name)]
         counts = np.bincount(codes[codes >= 0], minlength=len(table.texts[name]))
-        if isinstance(cost, ZCDP):
-            delta = learning.lone_delta(table.domain, first)
+        assert isinstance(cost, ZCDP)
+        epsilon, one = (2 * cost.rho) ** 0.5, counts
+        if table.domain.at_most is not None:
             chances = gaussian_selection.chance(bounded.votes[name], cost.rho, delta)
             one = np.bincount(firsts(table, codes), minlength=len(counts))
-            epsilon = first.epsilon * cost.rho / sum(c.to_json()["rho"] for c in costs.values())
-            best = partition_selection.chance(one, epsilon, first.delta / len(table.texts))
+            best = partition_selection.chance(one, epsilon, delta)
         else:
-            chances = best = partition_selection.chance(counts, *cost.to_json().values())
+            chances = best = partition_selection.chance(counts, epsilon, delta)
         kept = np.isin(np.array(table.texts[name]), list(set(domain[name].categories) - {OTHER}))
         shares = [(weights * counts).sum() / counts.sum() for weights in (kept, chances, best)]
         said[name] = "{:.4f} (its rule {:.4f}, optimal for one {:.4f})".format(*shares)
@@ -338,26 +341,26 @@ def ran(
     """One release with a kind of schema, and its errors."""
     begun = perf_counter()
     whole = ApproxDP(epsilon, DELTA)
-    first, rest = split(whole, [share, 1 - share])
     line: dict[str, Any] = {"schema": schema, "epsilon": epsilon, "share": share if schema == "learned" else None}
-    cost: ApproxDP = whole if schema in ("perfect", "equal") else rest
+    first, rest = split(whole, [share := learning.learning_share(table.domain), 1 - share])
+    cost: Cost = whole if schema in ("perfect", "equal") else rest
+    ledger = Ledger.open(None, whole, dataset="benchmark", person=table.person_column)
+    made = Auto(table=True) if mechanism == "auto" else mechanism_of(mechanism)
+    learned = None
     if schema == "learned":
-        ledger = Ledger.open(None, whole, dataset="benchmark", person=table.person_column)
-        part = first if table.texts else type(first)(first.epsilon, 0.0)
-        domain = Curator(table, ledger, Entropy.insecure(seed)).learn(part).domain
-        line |= kept_shares(table, domain, whole, share)
+        learned = Curator(table, ledger, Entropy.insecure(seed)).learn_for(made, whole)
+        assert learned.left is not None
+        domain, cost = learned.domain, learned.left.cost
+        account = learning.one_account(table.domain, whole, Unit.of(ledger.neighbours, table.domain).of_records)
+        assert account is not None
+        line |= kept_shares(table, domain, account)
     elif schema in ("perfect", "equal"):
         domain = perfect(table, width=schema == "equal")
     else:
         domain = drawn_bins(table, quantile_cuts if schema == "quantiles" else privtree_cuts, first.epsilon, seed)
     line["learning s"] = perf_counter() - begun
-    viewed = table.viewed(domain)
-    curator = Curator(
-        viewed, Ledger.open(None, whole, dataset="benchmark", person=table.person_column), Entropy.insecure(seed + 1)
-    )
-    release = curator.release(
-        Auto(table=True) if mechanism == "auto" else mechanism_of(mechanism), Workload.marginals(domain, 2), cost
-    )
+    curator = Curator(table.viewed(domain), ledger, Entropy.insecure(seed + 1))
+    release = curator.pay(made, Workload.marginals(domain, 2), cost, learned=learned).release()
     line |= judge.errors(judge.synthetic(release, len(table)))
     return line | {"seconds": perf_counter() - begun}
 
@@ -389,9 +392,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             table = Table.read(path, replace(domain, person=Person(PERSONS[name], arguments.persons, ("", "NA"))))
         for epsilon in arguments.epsilon or ([1.0] if arguments.quick else EPSILONS):
             schemas = ["learned"] if arguments.shares else arguments.schema or SCHEMAS
-            parts = SHARES if arguments.shares else (learning.learning_share(table.domain),)
+            parts = SHARES if arguments.shares else (learning.rho_share(table.domain),)
             for schema in schemas:
                 for share in parts:
+                    if arguments.shares:
+                        learning.RHO_SHARE = learning.PERSONS_RHO_SHARE = share
                     lines = [
                         ran(table, judge, schema, epsilon, share, arguments.mechanism, 10 * s)
                         for s in range(arguments.seeds)

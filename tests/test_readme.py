@@ -158,8 +158,9 @@ def test_the_page_on_learning_is_right(tmp_path: Path) -> None:
             (tmp_path / "draft.toml").write_text(draft.replace("reviewed = false", "reviewed = true"))
             continue
         run(["bash", "-c", line.replace("qrelease ", f"{sys.executable} -m qrelease ", 1)], tmp_path)
-    (code,) = blocks(page, "python")
+    code = "".join(blocks(page, "python"))
     assert run([sys.executable, "-W", "error", "-c", code], tmp_path).startswith("hours[")
+    run([sys.executable, "-m", "qrelease", "verify", "towns-release"], tmp_path)
 
 
 def test_the_job_file_of_the_documentation_is_one(folder: Path) -> None:

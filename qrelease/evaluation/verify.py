@@ -48,8 +48,8 @@ _COUNT, _MEASURE = "count the records", "measure "
 _SUM = "sum "
 """And those that buy tables of sums."""
 
-_OTHERS = ("select by ", "compare by ")
-"""And those that buy choices."""
+_OTHERS = ("select by ", "compare by ", "learn ")
+"""And those that buy choices, or the schema."""
 
 _GAUSSIAN = ("discrete Gaussian", "rounded Gaussian")
 

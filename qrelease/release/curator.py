@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
-from typing import Any, final
+from typing import Any, Final, NoReturn, final
 
 from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json
@@ -38,7 +38,7 @@ from qrelease.privacy.ledger_entries import Charge, TableDigests
 from qrelease.privacy.resuming import Draws, finished, is_of_release, key_of
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
-from qrelease.release.learned_schema import Learned
+from qrelease.release.learned_schema import Learned, Left
 from qrelease.release.manifest import with_id
 from qrelease.release.release import Release
 from qrelease.statistics.base import BETA, EstimateResult, Statistic, refuse_empty
@@ -47,6 +47,11 @@ from qrelease.statistics.lower_bounds import least_error
 from qrelease.statistics.noise_source import ExactNoise
 from qrelease.statistics.private_columns import PrivateColumns, domain_of
 
+_SCHEMA: Final = "a schema"
+"""What the first draw is called where a schema is learned."""
+
+_IN_RHO: Final = ("auto", "gaussian", "maxent", "mwem", "records")
+
 
 @final
 @dataclass(frozen=True)
@@ -54,10 +59,12 @@ class Paid:
     """A release that was charged and is not made yet. Made by `Curator.pay`.
 
     charge     what pays for it; not `fresh` where an earlier run paid
+    cost       what of it the mechanism may cost the unit: all, or what learning the schema left
     described  the mechanism's parameters, as the manifest has them
     """
 
     charge: Charge
+    cost: Cost
     mechanism: Mechanism
     described: Mapping[str, Any]
     workload: Workload
@@ -78,7 +85,7 @@ class Paid:
         if os.getpid() != self.process or self.private.in_transaction:
             raise LedgerError("a release is made by the process that paid for it, outside of transactions")
         private, workload, cost = self.private, self.workload, self.charge.cost
-        draft = self.mechanism.release(private, workload, self.unit.of_a_record(cost))
+        draft = self.mechanism.release(private, workload, self.unit.of_a_record(self.cost))
         rules = {"impossible": "kept" if draft.constrained else "not kept"} if workload.domain.impossible else {}
         insecure = is_insecure(private.entropy)
         release = Release(
@@ -256,8 +263,77 @@ class Curator:
         >>> {40.0, 41.0} <= set(learned.domain["hours"].edges)
         True
         """
-        self._check_records("a learned schema")
         learning.check_learning(self.domain, cost)
+        return self._learn(cost, again=again, changed_rows=changed_rows)
+
+    def learn_for(
+        self, mechanism: Mechanism, cost: Cost, *, again: bool = False, changed_rows: bool = False
+    ) -> Learned:
+        """Complete a schema, and leave the rest of one charge for one release over it, by `pay(..., learned=...)`.
+
+        Both are spent in one account of ρ: for one (ε, δ) each has less noise than for two parts of it. What each part
+        costs is in the release that comes of it.
+
+        Parameters
+        ----------
+        mechanism : Mechanism
+            How the release will be made, see `releases_in_rho`; another one of that name may be taken in the end.
+        cost : ApproxDP
+            What both may cost together, with a δ.
+        again : bool
+            A new charge in any case. By default one for the same schema, cost and name of a mechanism is gone on with
+            whose release was not finished: the schema is then what was learned, for free.
+        changed_rows : bool
+            As in `release`.
+
+        Returns
+        -------
+        Learned
+            Public, but for what is `left`. A curator of `table.viewed(learned.domain)`, with the same ledger, pays for
+            the release.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger does not cover the cost. Nothing is charged then.
+        InvalidInput
+            Where nothing is to be learned, without a δ, and for a mechanism that is not made for ρ. Nothing is charged
+            then.
+
+        Examples
+        --------
+        >>> import qrelease as qr
+        >>> hours = qr.Attribute("hours", "number", within=(0, 99), step=1, learn=4, missing=("",))
+        >>> table = qr.Table(qr.Domain((hours,)), ([40] * 700 + list(range(100)),))
+        >>> cost = qr.ApproxDP(1.0, 1e-9)
+        >>> ledger, entropy = qr.Ledger.open(None, cost), qr.Entropy.insecure(1)  # no seed for real records
+        >>> learned = qr.Curator(table, ledger, entropy).learn_for(qr.MaxEnt(), cost)
+        >>> viewed = qr.Curator(table.viewed(learned.domain), ledger, entropy)
+        >>> asked = qr.Workload.marginals(learned.domain, 1)
+        >>> release = viewed.pay(qr.MaxEnt(), asked, learned.left.cost, learned=learned).release()
+        >>> print(release.cost, ledger.spent)
+        epsilon=1, delta=1e-09 epsilon=1, delta=1e-09
+        """
+        _check_made(mechanism)
+        check_parts(mechanism, self.domain)
+        account = learning.one_account(self.domain, cost, self._unit.of_records)
+        if account is None or not releases_in_rho(mechanism):
+            raise InvalidInput(
+                "a schema and a release are charged as one where there is a delta, and a mechanism of the package that"
+                f" spends rho, got {cost} and {mechanism!r}: learn first, and release for what is left"
+            )
+        return self._learn(account, mechanism.name, again=again, changed_rows=changed_rows)
+
+    def _learn(
+        self,
+        cost: learning.LearningCost,
+        mechanism: str | None = None,
+        *,
+        again: bool,
+        changed_rows: bool,
+    ) -> Learned:
+        """What `learn` and `learn_for` do after their own checks; the latter with the name of a mechanism."""
+        self._check_records("a learned schema")
         for attribute in self.domain:
             if attribute.undecided and attribute.kind == "category" and attribute.name not in self._table.texts:
                 raise InvalidInput(f"column {attribute.name!r}: the table does not have the texts of its codes")
@@ -272,10 +348,18 @@ class Curator:
         rows, key = self._fingerprint(), None
         keeps = self._ledger.store.place is not None and not is_insecure(self._entropy)
         if keeps:
-            key = self._learning_key(cost, again=again)
+            key = self._learning_key(cost, mechanism, again=again)
         parts = learning.column_costs(self.domain, cost)
         label = f"schema: {', '.join(parts)}"
-        charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=True)  # it was said
+        left: Left | None = None
+        if isinstance(cost, learning.OneAccount):
+            assert mechanism is not None
+            whole: Cost = cost.whole
+            left = Left.of(cost.release, mechanism)
+            label = f"{mechanism}: a release, after {', '.join(parts)} were learned"
+        else:
+            whole = cost
+        charge = self._ledger.charge(whole, label, key, rows=rows, changed_rows=True)  # it was said
         private = Private(
             self._kept(charge.key), unit.relation, Filter(learning.purse(self.domain, cost)), self._entropy, unit=unit
         )
@@ -283,9 +367,13 @@ class Curator:
         def draw() -> bytes:
             return json.dumps(domain_to_json(learning.learn(private, cost))).encode()
 
-        draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if keeps else None
-        found = draw() if draws is None else draws.take("a schema", draw)
-        return Learned(domain_from_json(json.loads(found)), charge, learning.spends(self.domain, cost))
+        draws = self._draws(charge) if keeps else None
+        found = draw() if draws is None else draws.take(_SCHEMA, draw)
+        return Learned(domain_from_json(json.loads(found)), charge, learning.spends(self.domain, cost), left)
+
+    def _draws(self, charge: Charge) -> Draws:
+        """What was drawn under a charge, from the first draw on."""
+        return Draws(self._ledger, charge, f"qrelease {version('qrelease')}")
 
     def has_learned(self, cost: Cost) -> bool:
         """Whether `learn` at this cost was paid for before, and is free.
@@ -304,7 +392,29 @@ class Curator:
             return False
         return self._ledger.knows(self._learning_key(cost))
 
-    def _learning_key(self, cost: Cost, *, again: bool = False) -> str:
+    def has_learned_for(self, mechanism: Mechanism, cost: Cost) -> bool:
+        """Whether `learn_for` was paid for before, and its release is not finished, so that both go on for free.
+
+        Parameters
+        ----------
+        mechanism, cost
+            What `learn_for` would be given.
+
+        Returns
+        -------
+        bool
+            Always False with an insecure seed, and for a ledger in memory.
+        """
+        if self._ledger.store.place is None or is_insecure(self._entropy):
+            return False
+        account = learning.one_account(self.domain, cost, self._unit.of_records)
+        return account is not None and self._ledger.knows(self._learning_key(account, mechanism.name))
+
+    def _learning_key(self, cost: learning.LearningCost, mechanism: str | None = None, *, again: bool = False) -> str:
+        """The name of the charge for a schema, which is never finished, or for one and a release by a mechanism."""
+        if isinstance(cost, learning.OneAccount):
+            asked = [domain_to_json(self.domain), cost.whole.to_json(), mechanism]
+            return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
         asked = [domain_to_json(self.domain), cost.to_json()]
         return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again, kind="schema")
 
@@ -362,6 +472,7 @@ class Curator:
         *,
         again: bool = False,
         changed_rows: bool = False,
+        learned: Learned | None = None,
     ) -> Paid:
         """The first half of `release`: check and charge.
 
@@ -372,6 +483,9 @@ class Curator:
         ----------
         mechanism, workload, cost, again, changed_rows
             As in `release`.
+        learned : Learned, optional
+            What `learn_for` made, of a mechanism of that name: its charge pays, once, with what is left of it, which is
+            the cost to be given.
 
         Returns
         -------
@@ -383,8 +497,29 @@ class Curator:
         BudgetExceeded, InvalidInput, TooLarge, OutOfMemory, LedgerError
             As `release` does, before the charge.
         """
+        if learned is not None:
+            return self._pay_with(learned, mechanism, workload, cost)
         charged, paid = self.payment(mechanism, workload, cost, again=again, changed_rows=changed_rows)
         return paid(charged())
+
+    def _pay_with(self, learned: Learned, mechanism: Mechanism, workload: Workload, cost: Cost) -> Paid:
+        """A release for what is left of the charge that a schema was learned for."""
+        left = learned.left
+        if left is None or left.cost != cost or learned.domain != self.domain:
+            raise InvalidInput("a release is paid with what `learn_for` left, at that cost, over the schema it learned")
+        self._check(mechanism, workload, cost)
+        if mechanism.name != left.mechanism or not releases_in_rho(mechanism):
+            raise InvalidInput(f"the charge was for a release by {left.mechanism}, got {mechanism!r}")
+        described = parameters(mechanism)
+        self._table.check_bounded()
+        left.spend()
+        charge, draws = learned.charge, None
+        if self._ledger.store.place is not None and not is_insecure(self._entropy):
+            draws = self._draws(charge)
+            draws.take(_SCHEMA, _not_drawn)  # the release begins after it
+        private = self._private(charge.key, cost, draws)
+        private.spends += [Spend(spend.what, self._unit.of_a_record(spend.cost)) for spend in learned.spends]
+        return Paid(charge, cost, mechanism, described, workload, private, self._ledger, self._unit)
 
     def payment(
         self,
@@ -425,9 +560,8 @@ class Curator:
             return self._ledger.charge(cost, label, key, rows=rows, changed_rows=True)  # it was said
 
         def paid(charge: Charge) -> Paid:
-            draws = Draws(self._ledger, charge, f"qrelease {version('qrelease')}") if resumable else None
-            private = self._private(charge.key, cost, draws)
-            return Paid(charge, mechanism, described, workload, private, self._ledger, self._unit)
+            private = self._private(charge.key, cost, self._draws(charge) if resumable else None)
+            return Paid(charge, cost, mechanism, described, workload, private, self._ledger, self._unit)
 
         return charged, paid
 
@@ -480,11 +614,9 @@ class Curator:
         An object of a user's own may be another in the next run although its description is the same, and a mechanism
         of a user's own may draw by itself, which is not kept.
         """
-        if not type(mechanism).__module__.startswith("qrelease."):
-            return False
         if is_insecure(self._entropy) or self._ledger.store.place is None:
             return False
-        return all(_written_out(getattr(mechanism, f.name)) for f in fields(mechanism))  # type: ignore[arg-type]
+        return _described(mechanism)
 
     def _check(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> None:
         """Whatever can be known to be wrong before the charge."""
@@ -713,6 +845,28 @@ def _least_error(result: EstimateResult, public: int | None, cost: Cost, unit: U
     if not result.widths or records is None or not 1 <= records < math.inf:
         return None
     return least_error(result.widths, math.ceil(records / (unit.at_most or 1)), cost, unit.neighbours)
+
+
+def releases_in_rho(mechanism: Mechanism) -> bool:
+    """Whether a mechanism is one of the package that makes of a ρ about what it makes of the (ε, δ) that it comes to.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        `Laplace`, for one, makes nothing of it; and one from outside may draw by itself, which is not kept.
+    """
+    return mechanism.name in _IN_RHO and _described(mechanism)
+
+
+def _described(mechanism: Mechanism) -> bool:
+    """Whether a mechanism is one of the package, and its parameters tell everything about it."""
+    if not type(mechanism).__module__.startswith("qrelease."):
+        return False
+    return all(_written_out(getattr(mechanism, f.name)) for f in fields(mechanism))  # type: ignore[arg-type]
+
+
+def _not_drawn() -> NoReturn:
+    raise LedgerError("the ledger does not hold the schema that was learned for this charge")
 
 
 def _check_made(made: object, kind: str = "mechanism") -> None:

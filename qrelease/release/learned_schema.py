@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from typing import final
 
 from qrelease.data.attribute import OTHER
 from qrelease.data.domain import Domain
 from qrelease.data.schema import to_toml
-from qrelease.privacy.costs import Spend
+from qrelease.errors import LedgerError
+from qrelease.privacy.costs import ZCDP, Spend
+from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger_entries import Charge
+
+
+@final
+@dataclass(frozen=True)
+class Left:
+    """What is left of a charge for one release, after the schema that it is over was learned.
+
+    cost       ρ of the unit
+    mechanism  the name of the one that it was charged for
+    """
+
+    cost: ZCDP
+    mechanism: str
+    _filter: Filter = field(repr=False)
+    _process: int = field(default_factory=os.getpid, repr=False)
+
+    @classmethod
+    def of(cls, cost: ZCDP, mechanism: str) -> Left:
+        """All of it, unspent."""
+        return cls(cost, mechanism, Filter(cost))
+
+    def spend(self) -> None:
+        """Take it: once, and in the process that learned, as a fork would draw under the same charge.
+
+        Raises `BudgetExceeded` the second time, and `LedgerError` in another process.
+        """
+        if os.getpid() != self._process:
+            raise LedgerError("what is left after a schema was learned is spent by the process that learned it")
+        self._filter.spend(self.cost)
 
 
 @final
 @dataclass(frozen=True)
 class Learned:
     """A schema with bins and categories learned from the records, for a charge; hence public. `Curator.learn` makes it.
+
+    What `Curator.learn_for` makes has a part of its charge left, for one release.
 
     Attributes
     ----------
@@ -25,6 +59,8 @@ class Learned:
         What paid for it.
     spends
         The parts of its cost, one for each column that was learned.
+    left
+        What is left of the charge for a release; None where it paid for the schema alone.
 
     Examples
     --------
@@ -39,6 +75,7 @@ class Learned:
     domain: Domain
     charge: Charge
     spends: tuple[Spend, ...]
+    left: Left | None = None
 
     @property
     def unnamed(self) -> tuple[str, ...]:

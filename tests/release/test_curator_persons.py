@@ -277,6 +277,31 @@ def test_a_schema_is_learned_of_persons(neighbours, tmp_path):
         assert Curator(whole, ledger).release(Laplace(), Workload.marginals(whole.domain, 2), PureDP(1.0)) is not None
 
 
+@pytest.mark.parametrize("neighbours", [ADD, SWAP])
+def test_a_schema_and_a_release_of_persons_are_charged_as_one(neighbours, tmp_path):
+    """All records of the charge are those of one key, and what the manifest lists adds up to the cost."""
+    rows = [(f"p{i % 900}", i % 1000, f"ward {i % 3}") for i in range(2700)]
+    table, cost = visits(rows, tmp_path), ApproxDP(4.0, 1e-6)
+    with budget(cost, neighbours) as ledger:
+        learned = Curator(table, ledger).learn_for(MaxEnt(), cost)
+        viewed = Curator(table.viewed(learned.domain), ledger)
+        workload, left = Workload.marginals(learned.domain, 2), learned.left
+        release = viewed.pay(MaxEnt(), workload, left.cost, learned=learned).release()
+        assert len([entry for entry in ledger.history() if entry.kind == "charge"]) == 1
+        assert ledger.spent == cost
+        with pytest.raises(BudgetExceeded):  # it was left for one
+            viewed.pay(MaxEnt(), workload, left.cost, learned=learned)
+    assert release.cost == cost
+    unit = Unit.of(neighbours, learned.domain)
+    told = {spend.what: spend.cost for spend in release.spends}
+    for spend in learned.spends:
+        assert told[spend.what] == unit.of_a_record(spend.cost)
+    spent = sum(unit.of_the_unit(spend.cost).rho for spend in release.spends)
+    assert spent == pytest.approx(left.cost.rho + sum(spend.cost.rho for spend in learned.spends))
+    release.save(tmp_path / "out")
+    assert verify(tmp_path / "out").holds
+
+
 def test_records_that_were_bounded_already_are_not_taken_for_those_of_persons():
     with budget(PureDP(1.0)) as ledger, pytest.raises(InvalidInput, match="does not say whose records"):
         Curator(TABLE.bounded(b"key"), ledger)

@@ -1,14 +1,29 @@
-"""A learned schema as a file: it is read back whole, and says what each part cost."""
+"""A learned schema as a file, which says what each part cost; and as the first part of a release."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from towns import OPEN, frame
 
+from qrelease.data.domain import Domain
+from qrelease.data.person import Person
 from qrelease.data.schema import load
 from qrelease.data.table import Table
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
+from qrelease.evaluation.verify import verify
+from qrelease.mechanisms.auto import Auto
+from qrelease.mechanisms.gaussian import Gaussian
+from qrelease.mechanisms.iterative.mwem import MWEM
+from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy import ApproxDP
+from qrelease.privacy import ApproxDP, Neighbours, PureDP
+from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.ledger import Ledger
+from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 
 COST = ApproxDP(2.0, 1e-6)
@@ -57,3 +72,147 @@ def test_columns_of_which_no_text_is_named_are_told(learned):
         found = Curator(few, ledger, Entropy.insecure(1)).learn(ApproxDP(0.1, 1e-9))
     assert found.domain["town"].categories == ("other",)
     assert found.unnamed == ("town",)
+
+
+# --- a schema and a release in one account
+
+
+MADE = MaxEnt()
+
+
+def begun(ledger, table=None, mechanism=MADE, entropy=None, **given):
+    """A schema that was learned for a release, and a curator of the table over it."""
+    table = Table.from_frame(frame(), OPEN) if table is None else table
+    found = Curator(table, ledger, entropy).learn_for(mechanism, COST, **given)
+    return found, Curator(table.viewed(found.domain), ledger, entropy)
+
+
+def charges(ledger):
+    return [entry for entry in ledger.history() if entry.kind == "charge"]
+
+
+def test_one_charge_pays_for_a_schema_and_one_release(tmp_path):
+    with Ledger.open(tmp_path / "towns.ledger", ApproxDP(4.0, 1e-5), dataset="towns") as ledger:
+        found, viewed = begun(ledger)
+        workload = Workload.marginals(found.domain, 2)
+        paid = viewed.pay(MADE, workload, found.left.cost, learned=found)
+        release = paid.release()
+        assert (ledger.spent, release.cost) == (COST, COST)
+        (entry,) = charges(ledger)
+        assert entry.label == "maxent: a release, after hours, town were learned"
+        costs = [spend.cost.rho for spend in release.spends]
+        assert [spend.what for spend in release.spends[:2]] == [spend.what for spend in found.spends]
+        assert sum(costs) == pytest.approx(zcdp_of(ApproxDP(COST.epsilon, COST.delta / 2)).rho)
+        release.save(tmp_path / "out")
+        paid.finish(release)
+        with pytest.raises(BudgetExceeded):
+            viewed.pay(MADE, workload, found.left.cost, learned=found)
+        again, _ = begun(ledger)  # what was finished is not gone on with
+        assert again.charge.fresh
+        assert len(charges(ledger)) == 2
+    assert verify(tmp_path / "out").holds
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [Auto(), Gaussian(), MaxEnt(), MWEM(rounds=2), FittedRecords(weighted_records=1000)],
+    ids=lambda mechanism: mechanism.name,
+)
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_each_mechanism_that_spends_rho_keeps_within_what_was_left(mechanism, neighbours):
+    """Its parts and those of the schema come to no more than the account, nor to much less."""
+    with Ledger.open(None, COST, dataset="towns", neighbours=neighbours) as ledger:
+        found, viewed = begun(ledger, mechanism=mechanism, entropy=Entropy.insecure(1))
+        release = viewed.pay(mechanism, Workload.marginals(found.domain, 2), found.left.cost, learned=found).release()
+        assert ledger.spent == release.cost == COST
+    most = zcdp_of(ApproxDP(COST.epsilon, COST.delta / 2)).rho
+    spent = sum(Fraction(spend.cost.rho) for spend in release.spends)
+    assert 0.95 * most <= spent <= most
+
+
+def test_what_counts_persons_once_and_refuses_it_does_so_before_the_charge():
+    domain = replace(OPEN, person=Person("who", 2, weights="persons"))
+    people = Table.from_frame(frame(60).assign(who=[i // 2 for i in range(60)]), domain)
+    with Ledger.open(None, COST, dataset="towns", person="who") as ledger:
+        with pytest.raises(InvalidInput, match="count"):
+            Curator(people, ledger, Entropy.insecure(1)).learn_for(MWEM(), COST)
+        assert ledger.spent is None
+        found, viewed = begun(ledger, people, entropy=Entropy.insecure(1))
+        release = viewed.pay(MADE, Workload.marginals(found.domain, 2), found.left.cost, learned=found).release()
+        assert release.cost == COST
+
+
+def test_a_run_that_was_cut_off_goes_on_with_its_schema_and_draws_for_free(tmp_path):
+    with Ledger.open(tmp_path / "towns.ledger", ApproxDP(4.0, 1e-5), dataset="towns") as ledger:
+        found, viewed = begun(ledger)
+        workload = Workload.marginals(found.domain, 2)
+        first = viewed.pay(MADE, workload, found.left.cost, learned=found).release()  # and not finished
+        curator = Curator(Table.from_frame(frame(), OPEN), ledger)
+        assert curator.has_learned_for(MADE, COST)
+        again, viewed = begun(ledger)
+        assert (again.domain, again.charge.fresh, again.charge.id) == (found.domain, False, found.charge.id)
+        paid = viewed.pay(MADE, workload, again.left.cost, learned=again)
+        second = paid.release()
+        np.testing.assert_array_equal(first.answers(), second.answers())
+        another, viewed = begun(ledger)
+        other = Workload.marginals(found.domain, 1)
+        with pytest.raises(LedgerError, match="answers other questions"):  # than those that were drawn for
+            viewed.pay(MADE, other, another.left.cost, learned=another).release()
+        assert ledger.spent == COST
+        assert not curator.has_learned_for(MADE, ApproxDP(1.0, 1e-6))
+        paid.finish(second)
+        assert not curator.has_learned_for(MADE, COST)
+        assert begun(ledger, again=True)[0].charge.fresh
+        assert ledger.spent == ApproxDP(4.0, 2e-6)
+
+
+def test_what_is_left_is_for_the_process_that_learned():
+    with Ledger.open(None, COST, dataset="towns") as ledger:
+        found, viewed = begun(ledger, entropy=Entropy.insecure(1))
+        elsewhere = replace(found, left=replace(found.left, _process=-1))
+        with pytest.raises(LedgerError, match="the process that learned"):
+            viewed.pay(MADE, Workload.marginals(found.domain, 2), found.left.cost, learned=elsewhere)
+
+
+@dataclass(frozen=True)
+class MaxEntOfOnesOwn:
+    """It may draw by itself."""
+
+    name: str = "maxent"
+
+    def check(self, workload, cost, neighbours):
+        pass
+
+    def release(self, private, workload, cost):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "cost"),
+    [(Laplace(), COST), (MADE, PureDP(1.0)), (MADE, ApproxDP(1.0, 0.0)), (MaxEntOfOnesOwn(), COST)],
+    ids=["no rho", "no delta", "a delta of 0", "from outside"],
+)
+def test_what_has_no_account_for_both_is_refused_before_the_charge(mechanism, cost):
+    bins = Domain((OPEN["hours"], OPEN["sex"]))
+    with Ledger.open(None, COST, dataset="towns") as ledger:
+        curator = Curator(Table.from_frame(frame(), bins), ledger, Entropy.insecure(1))
+        with pytest.raises(InvalidInput, match="learn first, and release for what is left"):
+            curator.learn_for(mechanism, cost)
+        assert ledger.spent is None
+
+
+def test_a_release_that_was_charged_with_a_schema_is_of_it_at_what_is_left_by_its_mechanism():
+    with Ledger.open(None, ApproxDP(9.0, 1e-4), dataset="towns") as ledger:
+        entropy = Entropy.insecure(1)
+        found, viewed = begun(ledger, entropy=entropy)
+        workload, left = Workload.marginals(found.domain, 2), found.left.cost
+        alone = Curator(Table.from_frame(frame(), OPEN), ledger, entropy).learn(COST)
+        for wrong, cost, learned in [
+            (MADE, COST, found),  # all of it, of which a part is spent
+            (MADE, left, alone),  # which left nothing
+            (FittedRecords(), left, found),
+            (MaxEntOfOnesOwn(), left, found),
+        ]:
+            with pytest.raises(InvalidInput):
+                viewed.pay(wrong, workload, cost, learned=learned)
+        assert viewed.pay(MADE, workload, left, learned=found).release().cost == COST  # it was not touched

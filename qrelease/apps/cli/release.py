@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from qrelease.privacy.ledger import Ledger
     from qrelease.queries.workload import Workload
     from qrelease.release.curator import Curator, Paid
+    from qrelease.release.learned_schema import Learned
     from qrelease.release.release import Release
 
 
@@ -235,11 +236,12 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
             disks = Disks.of(arguments, folder)
             table = read(arguments)
             neighbours = Neighbours.parse(arguments.neighbours)
-            whole, ledger = cost, None
+            whole, ledger, learned = cost, None, None
             if isinstance(table, Table) and table.domain.undecided:
                 cost = _check_open(arguments, mechanism, table, whole, disks)
                 ledger = closing.enter_context(ledger_of(arguments, whole, neighbours, table.person_column))
-                table = _learned(arguments, table, whole, ledger)
+                learned = _learned(arguments, mechanism, table, whole, ledger)
+                table = table.viewed(learned.domain)
             workload = workload_of(arguments, table.domain)
             if ledger is None:
                 curator = known_curator(arguments, table, cost, neighbours, closing)
@@ -248,11 +250,12 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
             public = public_records(arguments, table)
             _check(arguments, mechanism, table, workload, cost, public)
             _check_disk(arguments, workload, disks, public)
-            _foretell(arguments, mechanism, workload, cost, None if curator is None else curator.ledger, public)
+            charging = None if curator is None or (learned is not None and learned.left) else curator.ledger
+            _foretell(arguments, mechanism, workload, cost, charging, public)
             if curator is None:
                 curator = new_curator(arguments, table, cost, neighbours, closing)
             ledger = curator.ledger
-            paid = _paid(arguments, curator, mechanism, workload, cost)
+            paid = _paid(arguments, curator, mechanism, workload, cost, learned)
             with elapsed("releasing"):
                 release = paid.release()
                 left_out = _saved(release, folder, out, arguments)
@@ -263,7 +266,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
         _tell(arguments, release, out, left_out)
         if arguments.insecure_seed is None or arguments.ledger:
             print(f"spent in all: {told(ledger.spent)} of {told(ledger.total)} (ledger {ledger_path(arguments)})")
-    warn_of_delta(cost)
+    warn_of_delta(whole)
 
 
 def _take_counts(arguments: argparse.Namespace) -> None:
@@ -359,9 +362,15 @@ def _check_open(arguments: argparse.Namespace, mechanism: Mechanism, table: Tabl
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
+    from qrelease.release.curator import releases_in_rho
 
-    first, left = learning.divided(table.domain, cost)
     unit = Unit.of(Neighbours.parse(arguments.neighbours), table.domain).of_records
+    first: learning.LearningCost
+    first, left = learning.divided(table.domain, cost)
+    if releases_in_rho(mechanism):
+        with unit.explained():
+            account = learning.one_account(table.domain, cost, unit)
+        first, left = (first, left) if account is None else (account, account.release)
     with unit.explained():
         learning.check_noise(table.domain, first, unit)
     least, most = (learning.learnable_domain(table.domain, most=most) for most in (False, True))
@@ -406,21 +415,38 @@ def _check_learnable(
     _check_disk(arguments, workload, disks, public)
 
 
-def _learned(arguments: argparse.Namespace, table: Table, cost: Cost, ledger: Ledger) -> Table:
-    """The table over the completed schema, which is charged here: the first part of the cost of the release."""
+def _learned(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, cost: Cost, ledger: Ledger) -> Learned:
+    """The completed schema, which is charged here: with the release if that can be, else the first part of the cost."""
     from qrelease.mechanisms.learning import schema as learning
-    from qrelease.release.curator import Curator
+    from qrelease.privacy.costs import is_pure
+    from qrelease.release.curator import Curator, releases_in_rho
 
-    first, _ = learning.divided(table.domain, cost)
     curator = told_of_rows(Curator(table, ledger, entropy_of(arguments)))
-    if not curator.has_learned(first) or arguments.again:
+    if releases_in_rho(mechanism) and not is_pure(cost):
+        first, known = cost, curator.has_learned_for(mechanism, cost)
+    else:
+        first, _ = learning.divided(table.domain, cost)
+        known = curator.has_learned(first)
+    if not known or arguments.again:
         ledger.check(cost)
     with charging(arguments):
-        learned = curator.learn(first, again=arguments.again, changed_rows=True)
-    arguments.charged = f"{told(first)} was charged for the schema, and the same command takes what was learned"
-    print(f"qrelease: learned {', '.join(table.domain.undecided)} for {told(first)}", file=sys.stderr)
+        if first is cost:
+            learned = curator.learn_for(mechanism, cost, again=arguments.again, changed_rows=True)
+            what = "the schema and the release, and the same command goes on from there"
+        else:
+            learned = curator.learn(first, again=arguments.again, changed_rows=True)
+            what = "the schema, and the same command takes what was learned"
+    arguments.charged = f"{told(first)} was charged for {what}"
+    print(f"qrelease: learned {', '.join(table.domain.undecided)} for {_of_schema(learned)}", file=sys.stderr)
     warn_of_unnamed(learned)
-    return table.viewed(learned.domain)
+    return learned
+
+
+def _of_schema(learned: Learned) -> str:
+    """What the schema alone cost: in one account with the release, a part of it."""
+    if learned.left is None:
+        return told(learned.charge.cost)
+    return f"a part of the {told(learned.charge.cost)} that it and the release cost together"
 
 
 def public_records(arguments: argparse.Namespace, table: Source) -> int | None:
@@ -581,11 +607,20 @@ def _check_disk(arguments: argparse.Namespace, workload: Workload, disks: Disks,
 
 
 def _paid(
-    arguments: argparse.Namespace, curator: Curator, mechanism: Mechanism, workload: Workload, cost: Cost
+    arguments: argparse.Namespace,
+    curator: Curator,
+    mechanism: Mechanism,
+    workload: Workload,
+    cost: Cost,
+    learned: Learned | None = None,
 ) -> Paid:
-    """The charge; or that of a run with the same arguments that was cut off. From here on errors tell of it."""
+    """The charge; or that of a run with the same arguments that was cut off. From here on errors tell of it.
+
+    learned   the schema, where it was learned first: the release may have been charged with it
+    """
+    with_schema = learned if learned is not None and learned.left else None
     with charging(arguments):
-        paid = curator.pay(mechanism, workload, cost, again=arguments.again, changed_rows=True)
+        paid = curator.pay(mechanism, workload, cost, again=arguments.again, changed_rows=True, learned=with_schema)
     if not paid.charge.fresh:
         print(
             f"qrelease: goes on for free with the release that was charged at {paid.charge.time} and not finished"
@@ -593,7 +628,7 @@ def _paid(
             file=sys.stderr,
         )
     keeps = "and the same command goes on from what was drawn, for free" if paid.resumes else "and stays spent"
-    arguments.charged = f"{told(cost)} was charged, {keeps}"
+    arguments.charged = f"{told(paid.charge.cost)} was charged, {keeps}"
     return paid
 
 

@@ -113,7 +113,10 @@ SCENES: Final[Mapping[str, tuple[Scene, ...]]] = {
     ),
     "parent": (Scene("parent", (f"{_RELEASE} --mechanism laplace --parent {_PARENTS}",), domain(), 2),),
     "both": (Scene("both", (f"{_RELEASE} --mechanism laplace --parent {_PARENTS} --both",), domain(), 2),),
-    "learned": tuple(Scene("learned", (f"{_RELEASE} --mechanism laplace",), columns) for columns in (_BINS, _OPEN)),
+    "learned": (
+        *(Scene("learned", (f"{_RELEASE} --mechanism laplace",), columns) for columns in (_BINS, _OPEN)),
+        Scene("learned", (f"{_RELEASE} --mechanism gaussian",), _OPEN),  # charged as one with its schema
+    ),
 }
 """What is attacked besides the mechanisms of a release, by its name."""
 

@@ -13,6 +13,7 @@ it: of all ways to merge them, the one with the least sum of squares plus a pric
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -24,7 +25,6 @@ from qrelease._util.typing import Floats, Ints
 MAX_BRANCHES = 16
 """Into how many parts a part is cut, at most."""
 
-_CLEAR = 3  # scales of noise: a part with fewer records is not cut, for its parts would be noise
 _ROOT = float("inf")
 _LEAST_VARIANCE = 2.0**-40  # where there is next to no noise: what is divided by it stays finite
 
@@ -114,7 +114,7 @@ def measured_leaves(points: Ints, counts: Ints, size: int, scale: Fraction, part
         noisy = at[:, 1] - at[:, 0] + draw(scale, len(spans))
         if not level:
             total = float(max(noisy.sum(), 0))
-        enough = max(total / (2 * parts), _CLEAR * float(scale))
+        enough = max(total / (2 * parts), _clear(float(scale), len(spans)))
         open_ = []
         for (start, stop, node), value in zip(spans, noisy.tolist(), strict=True):
             child = _Node(start, stop, float(value), 1.0)
@@ -134,6 +134,16 @@ def measured_leaves(points: Ints, counts: Ints, size: int, scale: Fraction, part
         np.array([leaf.estimate for leaf in leaves]),
         np.sqrt(variance * np.array([leaf.variance for leaf in leaves])),
     )
+
+
+def _clear(scale: float, looked_at: int) -> float:
+    """What a part must seem to have to be cut, for the parts of one that has nobody are noise: b ln k of k parts.
+
+    Laplace noise of scale b is above it with probability 1/(2k), and Gaussian noise of the same variance with less than
+    2/(3k): so of parts that nobody is in less than one is expected to be cut, however many are looked at (for Laplace
+    noise what the universal threshold of Donoho & Johnstone 1994 is for Gaussian noise).
+    """
+    return scale * math.log(looked_at)
 
 
 def _gather(node: _Node) -> None:

@@ -7,13 +7,29 @@ category a record, with a part of δ (`partition_selection`).
 else is spent in ρ: parts of it buy Gaussian noise on the tree of bins, and on the votes for categories
 (`gaussian_selection`). Each of these is δᵢ-approximate ρᵢ-zCDP, so all together are Σδᵢ-approximate Σρᵢ-zCDP (Bun &
 Steinke 2016, Lemma 8.2), and what Σρᵢ converts to at the other half of δ, with that half, is the (ε, δ) that was given.
+
+**In one account** with the release that follows (`OneAccount`), where one (ε, δ) pays for both, the release is spent in
+ρ too. To add up an ε of learning and one of a release, each with noise that its own ε buys, is basic composition: at a
+small ε, where ρ is about ε²/(4 ln(1/δ)), a tenth of ε buys a hundredth of the ρ, and nine tenths buy four fifths, so
+that nearly a fifth is lost. What is promised: of all draws,
+
+- Gaussian noise on the tree of bins, and on votes, and every draw of the release, is ρᵢ-zCDP, or δᵢ-approximately so;
+- categories of records are selected with (εᵢ, δᵢ)-DP. Any two laws that are (εᵢ, δᵢ)-close come of a pair that tells
+  which it is with probability δᵢ, and else is εᵢ-randomised response (Kairouz, Oh & Viswanath 2015, *The Composition
+  Theorem for Differential Privacy*), which is εᵢ²/2-zCDP (Bun & Steinke 2016, Proposition 1.4). So it is
+  δᵢ-approximately εᵢ²/2-zCDP (Definition 8.1).
+
+Each part is fixed before anything is drawn, from the domain, the unit and (ε, δ). So all together, however adaptively
+the later ones are chosen, are Σδᵢ-approximately Σρᵢ-zCDP (Lemma 8.2), where Σδᵢ is half of δ, or 0 without categories;
+and Σρᵢ is no more than what converts to ε at the rest of δ, which with Σδᵢ makes the (ε, δ).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import final
 
 import numpy as np
 
@@ -25,10 +41,21 @@ from qrelease.mechanisms.learning import gaussian_selection, partition_selection
 from qrelease.mechanisms.learning.bins import cuts_of, shape_of
 from qrelease.mechanisms.learning.point_tree import levels, measured_leaves
 from qrelease.mechanisms.private_data import Private
+from qrelease.noise.calibration import selection_epsilon
 from qrelease.noise.distributions import MAX_SCALE, MAX_VARIANCE
 from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
 from qrelease.privacy.conversions import zcdp_of
-from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, Spend, check_cost, split
+from qrelease.privacy.costs import (
+    ZCDP,
+    ApproxDP,
+    Cost,
+    Neighbours,
+    PureDP,
+    Spend,
+    check_cost,
+    round_down,
+    split,
+)
 from qrelease.privacy.unit import Unit
 
 LEARNING_SHARE = 0.1
@@ -39,16 +66,73 @@ CATEGORIES_WEIGHT = 4
 """How many times as much ε a column of categories takes as one of bins. A text needs about ln(1/δ)/ε records to be
 named, some 25/ε, and the noise of a bin is some 3/ε to 6/ε; what is not named is lost to every query about it."""
 
-CATEGORIES_RHO_WEIGHT = 16
-"""The same of ρ, of which a part buys as much as its square root of ε does."""
+CATEGORIES_RHO_WEIGHT = 48
+"""How many times as much ρ as each level of a tree of bins: three levels take a sixteenth, as a part of ρ buys as much
+as its square root of ε does."""
 
 PERSONS_SHARE = 0.35
 """The part of one cost where categories of persons are to be learned. Some 7/√(2ρ) persons must have a category for it
 to be named, and there are fewer persons than records, while the noise of a release is already that of many records."""
 
+RHO_SHARE = 0.1
+"""The part of ρ, where learning and a release are in one account."""
 
-def check_learning(domain: Domain, cost: Cost) -> None:
+PERSONS_RHO_SHARE = 0.2
+"""The same where categories of persons are to be learned."""
+
+
+@final
+@dataclass(frozen=True)
+class OneAccount:
+    """One (ε, δ) for what a schema leaves open and for the release that follows; made by `one_account`.
+
+    whole     the (ε, δ) of both
+    learning  ρ of all columns that are to be learned, beside the half of δ for categories
+    release   ρ of the release
+    """
+
+    whole: ApproxDP
+    learning: ZCDP
+    release: ZCDP
+
+
+LearningCost = Cost | OneAccount
+
+
+def rho_share(domain: Domain) -> float:
+    """The part of ρ for what a schema leaves open, in one account with a release."""
+    return PERSONS_RHO_SHARE if _of_votes(domain) else RHO_SHARE
+
+
+def one_account(domain: Domain, cost: Cost, unit: Unit) -> OneAccount | None:
+    """The account of learning and a release together, where there is a δ; None where there is none.
+
+    Also the ρ of a record are together within what converts to its part of (ε, δ), as whoever reads the release will
+    check: see `Unit.of_a_record`.
+
+    unit  of whole records (`Unit.of_records`)
+
+    Raises `InvalidInput` as `check_learning` does, and for too little.
+    """
+    check_learning(domain, cost)
+    if not isinstance(cost, ApproxDP) or not cost.delta:
+        return None
+    keyed = any(a.undecided and a.kind == "category" for a in domain)
+    backing = split(cost, [1, 1])[0] if keyed else cost
+    of_unit = zcdp_of(ApproxDP(cost.epsilon, backing.delta)).rho
+    a_record = unit.of_a_record(cost)
+    assert isinstance(a_record, ApproxDP)
+    of_record = Fraction(zcdp_of(a_record).rho) * unit.size**2
+    most = ZCDP(round_down(min(Fraction(of_unit), of_record)))
+    share = rho_share(domain)
+    first, rest = split(most, [share, 1 - share])
+    return OneAccount(cost, first, rest)
+
+
+def check_learning(domain: Domain, cost: LearningCost) -> None:
     """Raise `InvalidInput` where nothing is to be learned, for a cost in zCDP, and for categories without a δ."""
+    if isinstance(cost, OneAccount):
+        cost = cost.whole
     check_cost(cost, PureDP, ApproxDP)
     if not domain.undecided:
         raise InvalidInput("the schema leaves nothing to be learned")
@@ -62,8 +146,10 @@ def _of_votes(domain: Domain) -> bool:
     return domain.at_most is not None and any(a.undecided and a.kind == "category" for a in domain)
 
 
-def purse(domain: Domain, cost: Cost) -> Cost:
+def purse(domain: Domain, cost: LearningCost) -> Cost:
     """What the parts of `column_costs` are spent from: the cost, less the half of δ that stands for lone persons."""
+    if isinstance(cost, OneAccount):
+        return cost.learning
     if not _of_votes(domain):
         return cost
     check_learning(domain, cost)
@@ -71,24 +157,29 @@ def purse(domain: Domain, cost: Cost) -> Cost:
     return ApproxDP(cost.epsilon, split(cost, [1, 1])[0].delta)
 
 
-def lone_delta(domain: Domain, cost: Cost) -> float:
-    """δ of each column of categories of persons: of naming any that one person alone has."""
+def lone_delta(domain: Domain, cost: LearningCost) -> float:
+    """δ of each column of categories of persons, or of one in `OneAccount`: of naming any that one alone has."""
     check_learning(domain, cost)
+    if isinstance(cost, OneAccount):
+        cost = cost.whole
     assert isinstance(cost, ApproxDP)
     return split(cost, [1] * (2 * sum(a.undecided and a.kind == "category" for a in domain)))[0].delta
 
 
-def column_costs(domain: Domain, cost: Cost) -> dict[str, Cost]:
+def column_costs(domain: Domain, cost: LearningCost) -> dict[str, Cost]:
     """What each column that is to be learned costs: of records ε by `CATEGORIES_WEIGHT`, and δ where it has categories.
 
-    Of persons, where there are categories, ρ by `CATEGORIES_RHO_WEIGHT`; and each of these costs `lone_delta` as well.
+    Of persons, where there are categories, and in `OneAccount`, ρ: of bins as much for each level of a column's tree,
+    so that all counts have the same noise, and of categories `CATEGORIES_RHO_WEIGHT`, which cost `lone_delta` as well.
     """
     check_learning(domain, cost)
     open_ = [a for a in domain if a.undecided]
+    if isinstance(cost, OneAccount):
+        return dict(zip((a.name for a in open_), split(cost.learning, list(map(_rho_weight, open_))), strict=True))
     if _of_votes(domain):
         spent = purse(domain, cost)
         assert isinstance(spent, ApproxDP)
-        parts = split(zcdp_of(spent), [CATEGORIES_RHO_WEIGHT if a.kind == "category" else 1 for a in open_])
+        parts = split(zcdp_of(spent), list(map(_rho_weight, open_)))
         return {attribute.name: part for attribute, part in zip(open_, parts, strict=True)}
     keyed = [a for a in open_ if a.kind == "category"]
     weights = [CATEGORIES_WEIGHT if a.kind == "category" else 1 for a in open_]
@@ -101,7 +192,12 @@ def column_costs(domain: Domain, cost: Cost) -> dict[str, Cost]:
     return found
 
 
-def check_noise(domain: Domain, cost: Cost, unit: Unit) -> None:
+def _rho_weight(attribute: Attribute) -> int:
+    """The part of ρ that a column takes."""
+    return CATEGORIES_RHO_WEIGHT if attribute.grid is None else levels(attribute.grid.size)
+
+
+def check_noise(domain: Domain, cost: LearningCost, unit: Unit) -> None:
     """Raise `InvalidInput` where a part of a cost buys no noise that can be drawn.
 
     As `check_learning`, of the domain and the cost alone: so it is known before anything is charged.
@@ -112,8 +208,10 @@ def check_noise(domain: Domain, cost: Cost, unit: Unit) -> None:
         attribute = domain[name]
         if attribute.kind != "category":
             _bins_noise(attribute, unit.of_a_record(part), unit.relation)
-        elif isinstance(part, ZCDP):
+        elif isinstance(part, ZCDP) and _of_votes(domain):
             gaussian_selection.threshold(part.rho, lone_delta(domain, cost), _persons_moved(unit))
+        elif isinstance(part, ZCDP):
+            partition_selection.check(*_of_one_key(_selecting(part, lone_delta(domain, cost)), unit.relation))
         else:
             partition_selection.check(*_of_one_key(part, unit.relation))
 
@@ -123,15 +221,20 @@ def what(attribute: Attribute) -> str:
     return f"learn {'categories' if attribute.kind == 'category' else 'bins'} of {attribute.name}"
 
 
-def spends(domain: Domain, cost: Cost) -> tuple[Spend, ...]:
+def spends(domain: Domain, cost: LearningCost) -> tuple[Spend, ...]:
     """What a cost goes into, as those are told who asked for it: what is drawn, and its part."""
     found = []
     for name, part in column_costs(domain, cost).items():
         said = what(domain[name])
         if isinstance(part, ZCDP) and domain[name].kind == "category":
-            said = said.replace(" of ", f" (and delta={lone_delta(domain, cost):.3g}) of ", 1)
+            said = _beside(said, lone_delta(domain, cost))
         found.append(Spend(said, part))
     return tuple(found)
+
+
+def _beside(said: str, delta: float) -> str:
+    """What is drawn, with a δ that it costs beside its ρ."""
+    return said.replace(" of ", f" (and delta={delta:.3g}) of ", 1)
 
 
 def learnable_domain(domain: Domain, *, most: bool = False) -> Domain:
@@ -172,7 +275,7 @@ def divided(domain: Domain, cost: Cost) -> tuple[Cost, Cost]:
     return first, rest
 
 
-def learn(private: Private, cost: Cost) -> Domain:
+def learn(private: Private, cost: LearningCost) -> Domain:
     """The domain with all bins and categories known, each column spent for before it is looked at.
 
     private   over a domain that leaves some open, whose filter holds its `purse`; the cost is that of its unit, or of a
@@ -189,8 +292,10 @@ def learn(private: Private, cost: Cost) -> Domain:
                 attribute = _bins(
                     private, attribute, share if private.unit is None else private.unit.of_a_record(share)
                 )
-            elif isinstance(share, ZCDP):
+            elif isinstance(share, ZCDP) and _of_votes(private.domain):
                 attribute = _voted(private, attribute, share, lone_delta(private.domain, cost))
+            elif isinstance(share, ZCDP):
+                attribute = _categories(private, attribute, _selecting(share, lone_delta(private.domain, cost)))
             else:
                 attribute = _categories(private, attribute, share)
         made.append(attribute)
@@ -225,6 +330,11 @@ def _bins_noise(attribute: Attribute, cost: Cost, neighbours: Neighbours) -> tup
             return scale, None
     given = f"rho than {cost.rho:g}" if isinstance(cost, ZCDP) else f"epsilon than {cost.to_json()['epsilon']:g}"
     raise InvalidInput(f"the bins of column {attribute.name!r} need a larger {given}")
+
+
+def _selecting(part: ZCDP, delta: float) -> ApproxDP:
+    """The (ε, δ) of a selection that is δ-approximately ρ-zCDP: ε is √(2ρ), rounded down."""
+    return ApproxDP(round_down(selection_epsilon(part, "permute-and-flip")), delta)
 
 
 def _of_one_key(cost: Cost, neighbours: Neighbours) -> tuple[Fraction, Fraction]:

@@ -11,8 +11,12 @@ from qrelease.apps.cli import main
 from qrelease.data.attribute import OTHER, Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.schema import load, to_toml
+from qrelease.data.table import Table
+from qrelease.mechanisms.auto import Auto
 from qrelease.privacy import ApproxDP
 from qrelease.privacy.ledger import Ledger
+from qrelease.release.curator import Curator
+from qrelease.release.reader import load as read
 
 LEARN = ["schema", "learn", "towns.csv", "--schema", "draft.toml", "--out", "schema.toml", "--epsilon", "2"]
 
@@ -48,6 +52,31 @@ def test_one_command_learns_and_releases(towns, capsys):
     assert set(rows["hours"].dropna()) <= set(range(1000))
 
 
+def test_a_release_in_rho_is_charged_with_its_schema_and_can_be_verified(towns, capsys):
+    arguments = ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1", "--delta", "1e-6"]
+    assert main([*arguments, "--total-epsilon", "3", "--total-delta", "1e-5"]) == 0
+    printed = capsys.readouterr()
+    assert "learned hours, town for a part of the epsilon=1, delta=1e-06 that it and the release" in printed.err
+    assert "spent in all: epsilon=1, delta=1e-06 of epsilon=3, delta=1e-05" in printed.out
+    with Ledger.open(towns / "towns.ledger") as ledger:
+        assert len([entry for entry in ledger.history() if entry.kind == "charge"]) == 1
+    assert main(["ledger", "show", "towns.ledger", "--json"]) == 0
+    (towns / "ledger.json").write_text(capsys.readouterr().out)
+    assert main(["verify", "towns-release", "--ledger", "ledger.json"]) == 0
+    assert "learn bins of hours" in (towns / "towns-release" / "report.html").read_text()
+
+
+def test_a_release_that_was_cut_off_goes_on_with_the_schema_that_it_was_charged_with(towns, capsys):
+    total = ApproxDP(1.0, 1e-6)
+    with Ledger.open(towns / "towns.ledger", total, dataset="towns") as ledger:
+        begun = Curator(Table.read("towns.csv", load("draft.toml", undecided=True)), ledger).learn_for(Auto(), total)
+    assert main(["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1", "--delta", "1e-6"]) == 0
+    assert "goes on for free" in capsys.readouterr().err
+    assert read("towns-release").domain == begun.domain
+    with Ledger.open(towns / "towns.ledger") as ledger:
+        assert ledger.spent == total
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -58,8 +87,8 @@ def test_one_command_learns_and_releases(towns, capsys):
         (["evaluate", "towns.csv", "--schema", "draft.toml", "--epsilon", "1"], "must be learned"),
         ([*LEARN, "--delta", "1e-6", "--epsilon", "1e-15"], "need a larger epsilon than"),
         (
-            ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1e-14", "--delta", "1e-6"],
-            "need a larger epsilon than",
+            ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1e-14", "--delta", "1e-30"],
+            "need a larger rho than",
         ),
     ],
 )

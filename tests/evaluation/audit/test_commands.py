@@ -64,6 +64,14 @@ def test_of_a_command_on_persons_only_what_is_noisy_differs(name, neighbours):
     assert not found.convicted, str(found)
 
 
+@pytest.mark.parametrize("neighbours", [ADD, SWAP])
+def test_of_a_release_that_is_charged_with_its_schema_only_what_is_noisy_differs(neighbours):
+    """Of persons, who vote for its categories; of records it is one of all scenes."""
+    pairs = neighbouring_persons(neighbours, 2)[:3]
+    found = found_at("learned", 2, neighbours, pairs=pairs, at_most=2, seeds=1)
+    assert not found.convicted, str(found)
+
+
 @pytest.mark.parametrize("mechanism", ["laplace", "maxent"])
 def test_of_a_release_on_persons_only_what_is_noisy_differs(mechanism):
     for neighbours in Neighbours:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from qrelease.evaluation.audit.enumeration import compare, enumerated, laplace_distribution
-from qrelease.mechanisms.learning.point_tree import levels, measured_leaves, merged
+from qrelease.mechanisms.learning.point_tree import branches, levels, measured_leaves, merged
 from qrelease.noise.entropy import Entropy
-from qrelease.noise.samplers import discrete_laplace
+from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
 from qrelease.privacy import PureDP
 
 
@@ -135,3 +135,24 @@ def test_flat_records_under_much_noise_make_even_pieces():
         pieces = tree(range(256), [40] * 256, 256, 600, parts=32, seed=seed)
         largest.append((pieces.masses / (pieces.stops - pieces.starts)).max() / 40)
     assert np.median(largest) < 2
+
+
+@pytest.mark.parametrize("law", ["Laplace", "Gaussian"])
+@pytest.mark.parametrize("size", [16, 4096, 2**20])
+def test_noise_alone_cuts_less_than_one_part_a_level(law, size):
+    """Where nobody is, of all parts of the first level; a threshold of two thirds would let more through."""
+    scale, runs, cut = Fraction(40), 300, 0
+    for seed in range(runs):
+        entropy, drawn = Entropy.insecure(seed), []
+
+        def draw(scale, count, entropy=entropy, drawn=drawn):
+            drawn.append(count)
+            if law == "Laplace":
+                return discrete_laplace(scale, count, entropy)
+            return discrete_gaussian(2 * scale**2, count, entropy)
+
+        tree([], [], size, scale, parts=10**6, draw=draw)
+        cut += drawn[1] / branches(size) if len(drawn) > 1 else 0
+    most = {16: 0.0, 4096: 1.0, 2**20: 1.0}[size]
+    assert cut / runs <= most
+    assert (cut > 0) == (most > 0)

@@ -15,7 +15,7 @@ from qrelease.data.person import Person
 from qrelease.data.schema import load
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput
-from qrelease.mechanisms.learning import gaussian_selection
+from qrelease.mechanisms.learning import gaussian_selection, partition_selection
 from qrelease.mechanisms.learning.bins import cuts_of
 from qrelease.mechanisms.learning.point_tree import measured_leaves
 from qrelease.mechanisms.learning.schema import (
@@ -26,6 +26,7 @@ from qrelease.mechanisms.learning.schema import (
     divided,
     learn,
     lone_delta,
+    one_account,
     purse,
 )
 from qrelease.mechanisms.private_data import Private
@@ -149,6 +150,82 @@ def test_persons_vote_and_all_is_spent_in_rho(neighbours, changed):
     texts = sorted(text for text, kept in zip(table.texts["town"], named, strict=True) if kept)
     assert found["town"].categories == (*texts, OTHER)
     assert 2 <= len(texts) <= 4
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("at_most", [None, 3])
+@pytest.mark.parametrize("columns", [OPEN.attributes, (HOURS, SEX)], ids=["with categories", "bins alone"])
+def test_learning_and_a_release_are_within_one_cost(neighbours, at_most, columns):
+    """Each part as it is spent, of the unit beside what categories cost of δ, and of a record as a release tells it."""
+    domain = Domain(columns, person=None if at_most is None else Person("who", at_most))
+    unit, keyed = Unit(neighbours, at_most), columns is OPEN.attributes
+    account = one_account(domain, COST, unit)
+    parts = [*column_costs(domain, account).values(), account.release]
+    backing = ApproxDP(COST.epsilon, COST.delta / 2 if keyed else COST.delta)
+    if keyed:
+        assert 2 * lone_delta(domain, account) <= COST.delta  # of one column of categories
+    assert sum(Fraction(part.rho) for part in parts) <= zcdp_of(backing).rho
+    assert sum(part.rho for part in parts) >= 0.97 * zcdp_of(backing).rho
+    of_unit, of_record = Filter(backing), Filter(unit.of_a_record(COST))
+    for part in parts:
+        of_unit.spend(part)
+        of_record.spend(unit.of_a_record(part))
+    with pytest.raises(BudgetExceeded):  # 4 percent more
+        of_unit.spend(ZCDP(0.04 * sum(part.rho for part in parts)))
+
+
+def test_without_a_delta_there_is_no_account_for_both():
+    bins = Domain((HOURS, SEX))
+    unit = Unit(Neighbours.ADD_REMOVE)
+    assert one_account(bins, PureDP(1.0), unit) is None
+    assert one_account(bins, ApproxDP(1.0, 0.0), unit) is None
+    with pytest.raises(InvalidInput, match="must be PureDP or ApproxDP"):
+        one_account(bins, ZCDP(1.0), unit)
+    with pytest.raises(InvalidInput, match="leaves nothing"):
+        one_account(Domain((SEX,)), COST, unit)
+
+
+@pytest.mark.parametrize(("neighbours", "changed"), [(Neighbours.ADD_REMOVE, 1), (Neighbours.REPLACE_ONE, 2)])
+def test_in_one_account_bins_have_gaussian_noise_and_categories_the_epsilon_of_their_rho(neighbours, changed):
+    """One record is in one part of each of three levels, and its replacement in another: squared lengths of 3 and 6."""
+    unit = Unit(neighbours)
+    account = one_account(OPEN, COST, unit)
+    parts = column_costs(OPEN, account)
+    private = Private(
+        Table.from_frame(frame(), OPEN), neighbours, Filter(purse(OPEN, account)), Entropy.insecure(1), unit=unit
+    )
+    found = learn(private, account)
+    assert [spend.cost for spend in private.spends] == [*parts.values()]
+    entropy = Entropy.insecure(1)  # the same noise, of what it is to be
+    variance = Fraction(3 * changed) / (2 * Fraction(parts["hours"].rho))
+
+    def draw(_, count):
+        return discrete_gaussian(variance, count, entropy)
+
+    leaves = measured_leaves(*private.occurring("hours"), 1000, Fraction(math.sqrt(variance / 2)), 8, draw)
+    assert found["hours"].edges == tuple(map(float, cuts_of(leaves, 8)))
+    codes, counts = private.occurring("town")
+    epsilon = math.sqrt(2 * parts["town"].rho) / changed
+    named, _ = partition_selection.select(counts, epsilon, lone_delta(OPEN, account) / changed, entropy)
+    texts = sorted(private.texts("town")[code] for code in codes[named])
+    assert found["town"].categories == (*texts, OTHER)
+    assert 2 <= len(texts) <= 4
+
+
+@pytest.mark.parametrize("at_most", [None, 3])
+def test_in_one_account_nothing_is_drawn_before_it_is_paid_for(at_most):
+    class Nothing:
+        """A source of randomness that there is not."""
+
+    domain = replace(OPEN, person=None if at_most is None else Person("who", at_most))
+    people = Table.from_frame(frame(30).assign(who=range(30)), domain)
+    unit = Unit(Neighbours.ADD_REMOVE, at_most)
+    held = Filter(ZCDP(1e-9))
+    private = Private(
+        people if at_most is None else people.bounded(b"k" * 16), unit.relation, held, Nothing(), unit=unit
+    )
+    with pytest.raises(BudgetExceeded):
+        learn(private, one_account(domain, COST, unit))
 
 
 def test_persons_are_paid_for_before_anything_is_drawn():
