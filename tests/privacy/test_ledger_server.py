@@ -233,22 +233,19 @@ def test_a_connection_that_was_lost_is_made_anew(postgres, url):
         starting.join()
 
 
-def test_a_charge_takes_two_messages_also_after_another_host_charged(url):
+def test_a_charge_takes_two_messages_also_after_another_host_charged(postgres, schema, url):
     """Hosts wait for each other while one of them waits for an answer: the more answers, the fewer charges."""
-    with Ledger.open(url) as ledger, Ledger.open(url) as other:
-        ledger.charge(PureDP(0.125), "a")
-        connection, sent = ledger.store.database._live(), []
-        execute = connection.execute
-        connection.execute = lambda *given, **options: [sent.append(given), execute(*given, **options)][1]
-        for _ in range(2):
-            other.charge(PureDP(0.125), "b")
-            sent.clear()
-            ledger.charge(PureDP(0.125), "c")
-            assert len(sent) == 2
-        sent.clear()
-        other.charge(PureDP(0.125), "b")
-        ledger.charge(PureDP(0.125), "c", "key")  # whether the key is known is asked behind the lock
-        assert len(sent) == 3
+    proxy = Proxy(postgres.port)
+    try:
+        with Ledger.open(postgres.url(schema, port=proxy.port)) as ledger, Ledger.open(url) as other:
+            ledger.charge(PureDP(0.125), "a")
+            for key, expected in ((None, 2), (None, 2), ("known?", 3)):
+                other.charge(PureDP(0.125), "b")
+                before = proxy.messages
+                ledger.charge(PureDP(0.125), "c", key)
+                assert proxy.messages - before == expected
+    finally:
+        proxy.close()
 
 
 def test_what_was_begun_when_a_connection_was_lost_came_to_nothing(postgres, url):
