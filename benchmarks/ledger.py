@@ -28,7 +28,7 @@ from typing import NamedTuple
 from qrelease.privacy import ZCDP, ApproxDP, Cost, Filter, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_file import LedgerFile
-from tests.helpers.postgres import running
+from tests.helpers.postgres import Server, running
 
 CHARGES, WINDOW, ROUNDS = 100_000, 100, 20
 TOTAL = ApproxDP(1e6, 1e-6)
@@ -138,7 +138,23 @@ def databases(folder: Path, disk: Path | None) -> list[Row]:
                 with Ledger.open(place, TOTAL) as ledger:
                     rows.append(Row(f"durable charge, {name}", rate(charging(ledger)), "charges/s", asked))
                 rows += together(f"{place}_4", f", {name}", asked=asked)
+        if server is not None:
+            rows.append(beside_an_insert(server))
     return [*rows, synced(folder, "after", asked)]
+
+
+def beside_an_insert(server: Server) -> Row:
+    """What a charge costs over the least that the server can do durably: an INSERT of one row, committed by itself."""
+    import psycopg
+
+    address = server.url("inserts")
+    with (
+        Ledger.open(address, TOTAL) as ledger,
+        psycopg.connect(address.partition("?")[0], autocommit=True) as connection,
+    ):
+        connection.execute("CREATE TABLE inserts.bare (label TEXT)")
+        slowdown = side_by_side(lambda: connection.execute("INSERT INTO inserts.bare VALUES ('a')"), charging(ledger))
+    return Row("durable charge next to an INSERT, PostgreSQL", slowdown, "x slower", 1.5)
 
 
 def synced(folder: Path, when: str, asked: float) -> Row:

@@ -21,7 +21,7 @@ from qrelease.errors import LedgerError
 from qrelease.privacy import ledger_guard
 from qrelease.privacy import ledger_place as places
 from qrelease.privacy.ledger_guard import Guard
-from qrelease.privacy.ledger_store import BUSY_SECONDS, Head, Row, Store, damaged, name_of
+from qrelease.privacy.ledger_store import BUSY_SECONDS, DIGEST_OF, Head, Row, Store, damaged, name_of
 from qrelease.privacy.ledger_tables import TABLES
 
 _APPLICATION, _FORMAT = 0x71724C67, 5  # "qrLg" and the version, in the header of the file
@@ -242,6 +242,11 @@ class LedgerFile:
         row: tuple[Any, ...] | None = self.execute(_HEAD).fetchone()
         return row
 
+    def digest_of(self, entry: int) -> str | None:
+        """The digest of an entry, None where there is none; inside a transaction."""
+        row = self.execute(DIGEST_OF, (entry,)).fetchone()
+        return row[0] if row else None
+
     def add_tables(self, kind: str) -> None:
         """The tables of that kind, if they are not there.
 
@@ -258,7 +263,7 @@ class LedgerFile:
         return self.guard.held(_name(self.path))
 
     @contextmanager
-    def transaction(self, *, write: bool) -> Iterator[None]:
+    def transaction(self, *, write: bool, entry: int = 0) -> Iterator[None]:
         """One transaction; it waits for those who write, if it writes, and never if it reads."""
         with self._locked(), system_errors(self.path):
             connection = self._live()

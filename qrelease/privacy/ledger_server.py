@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, Final
 from qrelease.errors import InvalidInput, LedgerError, OutcomeUnknown
 from qrelease.privacy import ledger_guard
 from qrelease.privacy.ledger_guard import Guard
-from qrelease.privacy.ledger_store import BUSY_SECONDS, Head, Row, Rows, Store, damaged, name_of
+from qrelease.privacy.ledger_store import BUSY_SECONDS, DIGEST_OF, Head, Row, Rows, Store, damaged, name_of
 from qrelease.privacy.ledger_tables import TABLES
 from qrelease.privacy.ledger_url import LedgerUrl
 
@@ -146,6 +146,7 @@ class LedgerServer:
         self._standbys = False  # whether the server waits for any, as of the last BEGIN
         self._end: str | None = None  # of the log, after the snapshot of what reads
         self._head: tuple[Any, ...] | None = None  # as it was at the last BEGIN
+        self._asked: tuple[int, str | None] = 0, None  # an entry, and its digest, as of the last BEGIN
         self._later: list[bytes] = []  # statements that go with the next
         self._kinds: set[str] = set()  # of tables that are in use in this transaction
         ledger_guard.watch(self)
@@ -277,11 +278,19 @@ class LedgerServer:
         self._live()
         return self._head
 
+    def digest_of(self, entry: int) -> str | None:
+        """The digest of an entry, None where there is none; of the one that BEGIN asked for without waiting again."""
+        self._live()
+        if entry == self._asked[0]:
+            return self._asked[1]
+        row = self.execute(DIGEST_OF, (entry,)).fetchone()
+        return row[0] if row else None
+
     @contextmanager
-    def transaction(self, *, write: bool) -> Iterator[None]:
+    def transaction(self, *, write: bool, entry: int = 0) -> Iterator[None]:
         """One transaction; it waits for those who write, if it writes, and never if it reads."""
         with self.guard.held(self._name), self._errors():
-            connection = self._begun(write)
+            connection = self._begun(write, entry)
             with self._ended(connection, write=write):
                 with self.guard.writing(write):
                     yield
@@ -319,11 +328,12 @@ class LedgerServer:
             with suppress(psycopg.Error):
                 connection.close()
 
-    def _begun(self, write: bool) -> Connection:
+    def _begun(self, write: bool, entry: int) -> Connection:
         """A connection in a transaction. One that was lost since the last is made anew: nothing was done yet."""
         import psycopg
 
-        statement = (_BEGIN_WRITE if write else _BEGIN_READ).encode()
+        asked = DIGEST_OF.replace("?", str(entry))
+        statement = f"{_BEGIN_WRITE if write else _BEGIN_READ}; {asked}".encode()
         connection = self._live()
         try:
             cursor = connection.execute(statement, prepare=False)
@@ -349,6 +359,9 @@ class LedgerServer:
             self._head = found[3:] if found[2] else None
         cursor.nextset()
         self._kinds = {kind for (kind,) in cursor}
+        cursor.nextset()
+        row = cursor.fetchone()
+        self._asked = entry, row[0] if row else None
         return connection
 
     def _end_reading(self, connection: Connection) -> None:

@@ -15,6 +15,9 @@ from qrelease.privacy.ledger_guard import Guard
 BUSY_SECONDS: Final = 60.0
 """Seconds to wait for other writers, who each need milliseconds."""
 
+DIGEST_OF: Final = "SELECT digest FROM entries WHERE id = ?"
+"""What a database may ask as it likes."""
+
 _JOURNAL_MARK = b"in the journal"  # what stands for the answer of a charge that has a journal
 
 _ADD_HEAD = "INSERT INTO head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -84,8 +87,8 @@ class Database(Protocol):
     def undone(self) -> int:
         """The number of transactions that came to nothing, or whose outcome is unknown."""
 
-    def transaction(self, *, write: bool) -> AbstractContextManager[None]:
-        """One transaction; not inside another of this thread."""
+    def transaction(self, *, write: bool, entry: int = 0) -> AbstractContextManager[None]:
+        """One transaction; not inside another of this thread. `entry` is one that `digest_of` may be asked for."""
 
     def execute(self, statement: str, values: tuple[object, ...] = ()) -> Rows:
         """One statement, inside a transaction."""
@@ -95,6 +98,9 @@ class Database(Protocol):
 
     def head_row(self) -> tuple[Any, ...] | None:
         """The values of `Head` and the digest, inside a transaction that has not changed them yet."""
+
+    def digest_of(self, entry: int) -> str | None:
+        """The digest of an entry, None where there is none; inside a transaction."""
 
     def has(self, table: str) -> bool:
         """Whether there is a table of that name, or, where all are made at once, whether it was ever used."""
@@ -191,7 +197,7 @@ class Store:
         if self.in_writing:
             yield
             return
-        with self.database.transaction(write=False):
+        with self.database.transaction(write=False, entry=self._seen[0]):
             self._noticed = None
             yield
             noticed = self._noticed
@@ -204,7 +210,7 @@ class Store:
             yield
             return
         written: Head | None = None
-        with self.database.transaction(write=True):
+        with self.database.transaction(write=True, entry=self._seen[0]):
             try:
                 yield
                 self._write_heads()
@@ -260,8 +266,7 @@ class Store:
 
     def _digest_of(self, entry: int) -> str | None:
         """What binds an entry and all before it: others may have put new charges on top of an earlier state."""
-        found = self.execute(_BY_ID, (entry,)).fetchone() if entry else ("",)
-        return found[-1] if found else None
+        return self.database.digest_of(entry) if entry else ""
 
     def set_head(self, head: Head) -> None:
         """Replace the running state, when the `writing` ends."""

@@ -105,12 +105,13 @@ def _free_port() -> int:
 class Proxy:
     """Carries one conversation after the other to a server, and cuts it where a client says COMMIT.
 
-    cut  at the next COMMIT: "before" it is passed on, "after" it was answered and before the answer; None for never
+    cut       at the next COMMIT: "before" it is passed on, "after" it was answered and before the answer; else None
+    messages  that clients sent, each of which they wait for the answer of
     """
 
     def __init__(self, port: int) -> None:
         self.cut: str | None = None
-        self.cuts = 0
+        self.cuts = self.messages = 0
         self._port = port
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listening.getsockname()[1])
@@ -131,6 +132,7 @@ class Proxy:
     def _asks(self, client: socket.socket, server: socket.socket, ending: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(1 << 16):
+                self.messages += 1
                 if self.cut and b"COMMIT" in data and b"INSERT INTO clients" in data:
                     self.cuts += 1
                     if self.cut == "before":

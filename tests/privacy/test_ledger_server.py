@@ -233,6 +233,21 @@ def test_a_connection_that_was_lost_is_made_anew(postgres, url):
         starting.join()
 
 
+def test_a_charge_takes_two_messages_also_after_another_host_charged(postgres, schema, url):
+    """Hosts wait for each other while one of them waits for an answer: the more answers, the fewer charges."""
+    proxy = Proxy(postgres.port)
+    try:
+        with Ledger.open(postgres.url(schema, port=proxy.port)) as ledger, Ledger.open(url) as other:
+            ledger.charge(PureDP(0.125), "a")
+            for key, expected in ((None, 2), (None, 2), ("known?", 3)):
+                other.charge(PureDP(0.125), "b")
+                before = proxy.messages
+                ledger.charge(PureDP(0.125), "c", key)
+                assert proxy.messages - before == expected
+    finally:
+        proxy.close()
+
+
 def test_what_was_begun_when_a_connection_was_lost_came_to_nothing(postgres, url):
     with Ledger.open(url) as ledger:
         with pytest.raises(LedgerError, match="nothing was written"), ledger.transaction():

@@ -22,6 +22,8 @@ def _warmup(_: argparse.Namespace) -> None:
 
 def _read() -> None:
     """Numbers and the bytes of cells, turned into codes."""
+    from itertools import product
+
     import numpy as np
 
     from qrelease.data.domain import Attribute
@@ -30,9 +32,11 @@ def _read() -> None:
     from qrelease.data.sources.encoder import Encoder, Spellings
     from qrelease.data.sources.kernels import bin_codes, drawn_places, key_places, read_only, table_codes
 
-    found = np.empty(1, np.int32)
-    bin_codes(read_only(np.zeros(1), np.float64), np.array([0.0, 1.0]), True, found)
-    table_codes(read_only(np.zeros(1), np.int64), 0, np.zeros(1, np.int32), found)
+    left = np.empty(1, np.int64)
+    for kind in ("int32", "uint8", "uint16"):  # of tables of the schema, and of records
+        bin_codes(read_only(np.zeros(1), np.float64), np.array([0.0, 1.0]), True, np.empty(1, kind), left)
+    for kind, numbers in product(("uint8", "uint16"), ("int32", "int64")):
+        table_codes(read_only(np.zeros(1), numbers), 0, np.array([0, -1], np.int32), np.empty(1, kind), left)
     block, places = b"a\n" + bytes(PADDING), np.zeros((2, 1, 3), np.int32)
     split_cells(np.frombuffer(block, np.uint8), 2, ord(","), ord('"'), np.zeros(1, np.int32), *places)
     spellings = Spellings(Encoder(Attribute("a", "category", categories=("a",))), Dialect())

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes
 from qrelease.data.sources.csv_kernels import PADDING
-from qrelease.data.sources.encoder import Encoder, Misplaced, plain_codes
-from qrelease.data.sources.kernels import read_only, table_codes
+from qrelease.data.sources.encoder import Encoder, Misplaced, looked_up, plain_codes
 from qrelease.errors import InvalidInput
 
 _DISTINCT_TEXTS = 64
@@ -139,12 +138,11 @@ def _known(encoder: Encoder, column: Any) -> Codes | None:
     listed, places = column.dictionary, column.indices.to_numpy(zero_copy_only=False)
     if len(listed) > _DISTINCT_TEXTS or listed.null_count or places.dtype == np.uint64:
         return None
-    codes = [encoder.get(text, -1) for text in listed.to_pylist()]
-    if -1 in codes or max(codes, default=0) > np.iinfo(np.int32).max:
+    known = [encoder.get(text, -1) for text in listed.to_pylist()]
+    if -1 in known or max(known, default=0) > np.iinfo(np.int32).max:
         return None
-    found = np.empty(len(places), np.int32)
-    table_codes(read_only(places, np.int64), 0, np.array(codes, np.int32), found)
-    return found.astype(encoder.dtype)
+    codes, left = looked_up(places, 0, np.array([*known, -1], np.int32), encoder.dtype)
+    return None if len(left) else codes
 
 
 def _days(encoder: Encoder, column: Any) -> Codes | None:
@@ -152,9 +150,8 @@ def _days(encoder: Encoder, column: Any) -> Codes | None:
     low, table = encoder.days
     if column.null_count or not len(table):
         return None
-    found = np.empty(len(column), np.int32)
-    left = table_codes(read_only(column.cast("int32").to_numpy(), np.int64), low, table, found)
-    return None if left else found.astype(encoder.dtype)
+    codes, left = looked_up(column.cast("int32").to_numpy(), low, table, encoder.dtype)
+    return None if len(left) else codes
 
 
 def _numerals(encoder: Encoder, distinct: Any, found: Codes) -> npt.NDArray[np.intp]:
@@ -171,8 +168,6 @@ def _numerals(encoder: Encoder, distinct: Any, found: Codes) -> npt.NDArray[np.i
         spelled = compute.match_substring_regex(distinct, _NUMERAL).to_numpy(zero_copy_only=False)
         numerals = np.flatnonzero(spelled)
         numbers = distinct.take(numerals).cast("float64").to_numpy(zero_copy_only=False)
-    codes, plain = plain_codes(encoder, numbers)
-    found[numerals[plain]] = codes[plain]
-    left = np.ones(len(distinct), np.bool_)
-    left[numerals[plain]] = False
-    return np.flatnonzero(left)
+    codes, rest = plain_codes(encoder, numbers)
+    found[numerals] = codes  # those of the rest are overwritten
+    return np.setdiff1d(everything, np.delete(numerals, rest))

@@ -11,12 +11,12 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.typing import Codes, Mask
+from qrelease._util.typing import Codes
 from qrelease.data.attribute import MAX_KEYS, Attribute
 from qrelease.data.dates import EPOCH
 from qrelease.data.sources.csv_kernels import PADDING, Places, cell_codes, remember
 from qrelease.data.sources.dialect import Dialect
-from qrelease.data.sources.kernels import bin_codes, read_only
+from qrelease.data.sources.kernels import bin_codes, read_only, table_codes
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
 
@@ -131,19 +131,21 @@ class Encoder(dict[str, int]):
     def whole_numbers(self) -> tuple[int, npt.NDArray[np.int32]]:
         """A whole number, and the codes of it and the next ones, -1 where `plain_codes` leaves one to its text.
 
-        Of the schema alone. Empty where they would be too many, where floats do not tell them apart, and where the
-        column is not of numbers.
+        The last one is left, as all beyond are. Of the schema alone. Empty where they would be too many, where floats
+        do not tell them apart, and where the column is not of numbers.
         """
         attribute, low, high = self.attribute, 0, last_whole(self.attribute)
         if attribute.grid is not None:
             low = math.floor(attribute.grid.low)
         elif attribute.edges:
             low = math.floor(attribute.edges[0])
-        exact = max(abs(low), abs(high)) <= _MAX_EXACT
+        exact = max(abs(low), abs(high)) < _MAX_EXACT
         if attribute.kind not in ("coded", "number") or not exact or not 0 <= high - low < _TABLE:
             return 0, np.empty(0, np.int32)
-        codes, plain = plain_codes(self, np.arange(low, high + 1, dtype=np.float64))
-        return low, np.where(plain, codes.astype(np.int64), -1).astype(np.int32)
+        found, left = plain_codes(self, np.arange(low, high + 2, dtype=np.float64))
+        codes = found.astype(np.int32)
+        codes[left] = -1
+        return low, codes
 
     @cached_property
     def spellings(self) -> Spellings:
@@ -154,7 +156,8 @@ class Encoder(dict[str, int]):
     def days(self) -> tuple[int, npt.NDArray[np.int32]]:
         """A day, and the codes of it and the next ones, -1 where one is left to its text, as a missing mark may be one.
 
-        Of the schema alone. Empty where they would be too many, and where the column is not of bins of days.
+        The last one is left, as all beyond are. Of the schema alone. Empty where they would be too many, and where the
+        column is not of bins of days.
         """
         attribute = self.attribute
         if attribute.kind != "date" or attribute.grid is not None or not attribute.edges:
@@ -162,8 +165,9 @@ class Encoder(dict[str, int]):
         low, high = int(attribute.edges[0]), int(attribute.edges[-1])
         if high - low >= _TABLE:
             return 0, np.empty(0, np.int32)
-        numbers, codes = np.arange(low, high + 1, dtype=np.float64), np.empty(high - low + 1, np.int32)
-        bin_codes(read_only(numbers, np.float64), np.array(attribute.edges), True, codes)
+        numbers = np.arange(low, high + 2, dtype=np.float64)
+        codes, left = _bins(attribute, numbers, np.dtype(np.int32))
+        codes[left] = -1
         for mark in attribute.missing:
             means, number = attribute.meaning(mark.strip()), attribute.parse(mark)
             day = (means.date() - EPOCH).days if isinstance(means, datetime) else None
@@ -195,32 +199,55 @@ def last_whole(attribute: Attribute) -> int:
     return math.ceil(attribute.edges[-1]) if attribute.edges else attribute.codes - 1
 
 
-def plain_codes(encoder: Encoder, numbers: npt.NDArray[np.float64]) -> tuple[Codes, Mask]:
-    """The codes (n,) of the numbers that are plainly inside, 0 for the others, and which ones these are, (n,).
+def looked_up(
+    numbers: npt.NDArray[Any], low: int, table: npt.NDArray[np.int32], dtype: np.dtype[Any]
+) -> tuple[Codes, npt.NDArray[np.int64]]:
+    """The codes (n,) of whole numbers by a table from `low` on, and the places of those that it leaves, in order.
+
+    The table's last entry is -1; an empty one leaves all.
+    """
+    codes, left = np.empty(len(numbers), dtype), np.empty(len(numbers), np.int64)
+    if not len(table):
+        return codes, np.arange(len(numbers))
+    wide = numbers.dtype.itemsize > 4 or numbers.dtype == np.uint32  # two types for the loop to be compiled for
+    count = table_codes(read_only(numbers, np.int64 if wide else np.int32), low, table, codes, left)
+    return codes, left[:count]
+
+
+def plain_codes(encoder: Encoder, numbers: npt.NDArray[np.float64]) -> tuple[Codes, npt.NDArray[np.int64]]:
+    """The codes (n,) of the numbers that are plainly inside, and the places of the others, in order.
 
     The same codes as `Encoder.code` gives to the numbers, and `Attribute.encode` to their numerals, for all of these
     compare floats. Not plain are numbers outside of the bins, fractions among whole numbers, and those that a missing
     mark may stand for.
     """
-    attribute = encoder.attribute
-    with np.errstate(invalid="ignore"):
-        if attribute.grid is not None:
-            places = attribute.grid.places(numbers)
-        elif attribute.edges:
-            places = np.empty(len(numbers), np.int32)
-            bin_codes(read_only(numbers, np.float64), np.array(attribute.edges), attribute.whole, places)
-        else:
-            places = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
-        plain = places >= 0
-        if attribute.grid is not None or not attribute.edges:  # bins have looked at both
-            plain &= places < attribute.values
+    attribute, codes = encoder.attribute, np.empty(len(numbers), encoder.dtype)
+    if attribute.edges and attribute.grid is None:
+        codes, left = _bins(attribute, numbers, encoder.dtype)
+    else:
+        with np.errstate(invalid="ignore"):
+            if attribute.grid is not None:
+                places = attribute.grid.places(numbers)
+            else:
+                places = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
+            plain = (places >= 0) & (places < attribute.values)
             if attribute.whole:
                 plain &= np.floor(numbers) == numbers
+        codes, left = places.astype(encoder.dtype), np.flatnonzero(~plain)
     for mark in attribute.missing:
         means = meaning(mark.strip())
         if isinstance(means, float):  # not a word: a number is none
-            plain &= numbers != means
-    return np.where(plain, places, 0).astype(encoder.dtype), plain
+            left = np.union1d(left, np.flatnonzero(numbers == means))
+    return codes, left
+
+
+def _bins(
+    attribute: Attribute, numbers: npt.NDArray[np.float64], dtype: np.dtype[Any]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The bins (n,) of the numbers that are inside, and the places of the others, in order."""
+    codes, left = np.empty(len(numbers), dtype), np.empty(len(numbers), np.int64)
+    count = bin_codes(read_only(numbers, np.float64), np.array(attribute.edges), attribute.whole, codes, left)
+    return codes, left[:count]
 
 
 @final
@@ -252,9 +279,8 @@ class Spellings:
         found, places, numbers = self._found(block, starts, ends, self._point)
         codes: Codes = found.astype(self.encoder.dtype)
         if len(places) and self._point >= 0:
-            near, plain = plain_codes(self.encoder, numbers)
-            codes[places[plain]] = near[plain]
-            places = places[~plain]
+            codes[places], rest = plain_codes(self.encoder, numbers)
+            places = places[rest]
         few = _LOOKED_UP_FIRST
         while len(places):  # a few by their texts, which the others may have too, and so on
             first, places = places[:few], places[few:]

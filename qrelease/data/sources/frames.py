@@ -14,8 +14,7 @@ import numpy.typing as npt
 from qrelease._util.typing import Codes
 from qrelease.data.sources.arrow import distinct_codes, is_looked_up
 from qrelease.data.sources.csv import CHUNK
-from qrelease.data.sources.encoder import Encoder, Misplaced, plain_codes
-from qrelease.data.sources.kernels import read_only, table_codes
+from qrelease.data.sources.encoder import Encoder, Misplaced, looked_up, plain_codes
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
@@ -102,23 +101,17 @@ def _whole(encoder: Encoder, numbers: npt.NDArray[Any], first: int) -> Codes:
     """Codes of whole numbers (n,): those near the schema's by a table, the others as `_numeric` has them."""
     if numbers.dtype.kind not in "iu" or numbers.dtype == np.uint64:  # these do not all fit the table's arithmetic
         return _numeric(encoder, numbers.astype(np.float64), range(first, first + len(numbers)))
-    found = np.empty(len(numbers), np.int32)
-    low, table = encoder.whole_numbers
-    left = table_codes(read_only(numbers, np.int64), low, table, found)
-    codes: Codes = found.astype(encoder.dtype)
-    if left:
-        rest = np.flatnonzero(found < 0)
+    codes, rest = looked_up(numbers, *encoder.whole_numbers, encoder.dtype)
+    if len(rest):
         codes[rest] = _numeric(encoder, numbers[rest].astype(np.float64), first + rest)
     return codes
 
 
 def _numeric(encoder: Encoder, numbers: npt.NDArray[np.float64], rows: RowSelection) -> Codes:
     """Codes of numbers, NaN for missing: those plainly inside at once, the others by their texts."""
-    codes, plain = plain_codes(encoder, numbers)
-    if plain.all():
-        return codes
-    rest = np.flatnonzero(~plain)
-    codes[rest] = _distinct(encoder, numbers[rest], rows.start + rest if isinstance(rows, range) else rows[rest])
+    codes, rest = plain_codes(encoder, numbers)
+    if len(rest):
+        codes[rest] = _distinct(encoder, numbers[rest], rows.start + rest if isinstance(rows, range) else rows[rest])
     return codes
 
 

@@ -1,6 +1,6 @@
 """Numba loops from numbers to codes, and over the records of persons: arrays in, arrays out.
 
-What loops to codes leave open is -1, and is looked up by text.
+What loops to codes leave open is looked up by text.
 """
 
 from __future__ import annotations
@@ -26,56 +26,84 @@ def read_only(numbers: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[An
 _jit: Any = njit(cache=True, nogil=True, error_model="numpy")
 
 
-_FEW_EDGES = 24  # edges that a number is compared with all of: a processor has nothing to guess
-_BLOCK = 2048  # numbers that are compared with an edge at once
+_FEW_EDGES = 256  # edges that a number is compared with all of: a processor has nothing to guess
+_BLOCK = 2048  # numbers that are looked at at once; only blocks in which some are left open are searched for them
 
 
 @_jit
 def bin_codes(
-    numbers: npt.NDArray[np.float64], edges: npt.NDArray[np.float64], whole: bool, found: Places
-) -> None:  # pragma: no cover
-    """The bins of numbers (n,), `read_only`, from `edges` on; -1 outside, and for fractions where values are whole."""
-    count = len(edges)
-    low, high = edges[0], edges[count - 1]
-    if count <= _FEW_EDGES:
-        for first in range(0, len(numbers), _BLOCK):
-            last = min(first + _BLOCK, len(numbers))
-            for i in range(first, last):
-                found[i] = -1
-            for edge in edges:  # NaN is below all
-                for i in range(first, last):
-                    found[i] += edge <= numbers[i]
-            for i in range(first, last):
-                if found[i] == count - 1 or (whole and np.floor(numbers[i]) != numbers[i]):
-                    found[i] = -1
-        return
-    for i in range(len(numbers)):
-        number = numbers[i]
-        code = -1
-        if low <= number < high and (not whole or np.floor(number) == number):
-            first, last = 0, count - 1  # edges[first] <= number < edges[last]
-            while last - first > 1:
-                middle = (first + last) >> 1
-                if edges[middle] <= number:
-                    first = middle
-                else:
-                    last = middle
-            code = first
-        found[i] = code
+    numbers: npt.NDArray[np.float64],
+    edges: npt.NDArray[np.float64],
+    whole: bool,
+    found: npt.NDArray[Any],
+    left: npt.NDArray[np.int64],
+) -> int:  # pragma: no cover
+    """Write the bins of numbers (n,), `read_only`, from `edges` on, and leave open those outside.
+
+    whole  whether fractions are left open too
+    found  (n,), of a type that holds the bins; what is left open is arbitrary
+    left   (n,), the places of these, in order, as many as are returned
+    """
+    count, total = len(edges), 0
+    last, places = np.uint64(count - 1), np.empty(_BLOCK, np.int64)
+    for first in range(0, len(numbers), _BLOCK):
+        some, codes = numbers[first : first + _BLOCK], found[first : first + _BLOCK]
+        for i in range(len(some)):
+            places[i] = -1  # NaN is below all edges
+        if count <= _FEW_EDGES:
+            for edge in edges:
+                for i in range(len(some)):
+                    places[i] += np.int64(1) if edge <= some[i] else np.int64(0)
+        else:
+            for i in range(len(some)):
+                begin, end = -1, count  # edges[begin] <= number < edges[end]
+                while end - begin > 1:
+                    middle = (begin + end) >> 1
+                    if edges[middle] <= some[i]:
+                        begin = middle
+                    else:
+                        end = middle
+                places[i] = begin
+        open_ones: Any = 0
+        for i in range(len(some)):
+            codes[i] = places[i]
+        for i in range(len(some)):
+            open_ones += np.uint64(places[i]) >= last
+        if whole:
+            for i in range(len(some)):
+                open_ones += np.floor(some[i]) != some[i]
+        if open_ones:
+            for i in range(len(some)):
+                if np.uint64(places[i]) >= last or (whole and np.floor(some[i]) != some[i]):
+                    left[total] = first + i
+                    total += 1
+    return total
 
 
 @_jit
-def table_codes(numbers: npt.NDArray[np.int64], low: int, table: Places, found: Places) -> int:  # pragma: no cover
-    """Codes of whole numbers (n,), `read_only`, by a table from `low` on; -1 for those not in it, which are counted."""
-    left = 0
-    for i in range(len(numbers)):
-        place = numbers[i] - low
-        code = -1
-        if 0 <= place < len(table):
-            code = int(table[place])
-        found[i] = code
-        left += code < 0
-    return left
+def table_codes(
+    numbers: npt.NDArray[Any], low: int, table: Places, found: npt.NDArray[Any], left: npt.NDArray[np.int64]
+) -> int:  # pragma: no cover
+    """Write the codes of whole numbers (n,), `read_only`, by a table from `low` on, and leave open those not in it.
+
+    table  its last entry is -1, as is any other that leaves a number open
+    found  (n,), of a type that holds the codes; what is left open is arbitrary
+    left   (n,), the places of these, in order, as many as are returned
+    """
+    total, end = 0, np.uint64(len(table) - 1)
+    for first in range(0, len(numbers), _BLOCK):
+        some, codes = numbers[first : first + _BLOCK], found[first : first + _BLOCK]
+        open_ones = 0
+        for i in range(len(some)):
+            code = table[min(np.uint64(np.int64(some[i]) - low), end)]
+            codes[i] = code
+            open_ones += code < 0
+        if open_ones:
+            for i in range(len(some)):
+                if table[min(np.uint64(np.int64(some[i]) - low), end)] < 0:
+                    left[total] = first + i
+                    total += 1
+    return total
 
 
 @_jit

@@ -10,36 +10,44 @@ EDGES = np.array([-2.5, 0.0, 1.0, 4.0, 1e16])
 SPECIAL = [-np.inf, np.inf, np.nan, -0.0, 0.5, -2.5, 1e16, np.nextafter(1e16, 0), np.nextafter(-2.5, -9), 3.9999999]
 
 
+@pytest.mark.parametrize("spread", [1, 7], ids=["one block", "several blocks"])
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("edges", [EDGES, EDGES[:2], np.arange(257.0)], ids=len)
-def test_bins_are_those_of_a_search(edges, whole):
+def test_bins_are_those_of_a_search(edges, whole, spread):
     rng = np.random.default_rng(0)
     numbers = np.concatenate([SPECIAL, edges, rng.uniform(-5, 300, 500), rng.integers(-5, 300, 200)])
-    found = np.full(len(numbers), -7, np.int32)
-    bin_codes(read_only(numbers, np.float64), read_only(edges, np.float64), whole, found)
+    numbers = rng.permutation(np.repeat(numbers, spread))
+    found, left = np.full(len(numbers), 999, np.uint16), np.full(len(numbers), -7)
+    count = bin_codes(read_only(numbers, np.float64), read_only(edges, np.float64), whole, found, left)
     places = np.searchsorted(edges, numbers, side="right") - 1
     inside = (numbers >= edges[0]) & (numbers < edges[-1])
     if whole:
         inside &= np.floor(numbers) == numbers
-    assert found.tolist() == np.where(inside, places, -1).tolist()
+    assert found[inside].tolist() == places[inside].tolist()
+    assert left[:count].tolist() == np.flatnonzero(~inside).tolist()
 
 
-@pytest.mark.parametrize("low", [-4, 0, 1 << 40])
-def test_a_table_has_the_codes_from_its_lowest_number_on(low):
-    """Its own -1s are left open too, and all that are left are counted."""
-    table = np.array([3, -1, 0, 2], np.int32)
-    numbers = low + np.array([0, 1, 2, 3, 4, -1, 3, 1 << 30])
-    found = np.full(len(numbers), -7, np.int32)
-    left = table_codes(read_only(numbers, np.int64), low, table, found)
-    assert found.tolist() == [3, -1, 0, 2, -1, -1, 2, -1]
-    assert left == 4
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("low", [-4, 0, 1 << 30])
+@pytest.mark.parametrize("spread", [1, 1000], ids=["one block", "several blocks"])
+def test_a_table_has_the_codes_from_its_lowest_number_on(low, dtype, spread):
+    """Its own -1s are left open too, and so is what no difference of 64 bits can tell from the table's numbers."""
+    table, ends = np.array([3, -1, 0, 2, -1], np.int32), np.iinfo(dtype)
+    numbers = np.array([*range(low - 1, low + 6), low + 3, ends.min, ends.max, low ^ ends.min], dtype)
+    numbers = np.concatenate([np.full(3000, low, dtype), np.repeat(numbers, spread)])
+    found, left = np.full(len(numbers), 99, np.uint8), np.full(len(numbers), -7)
+    count = table_codes(read_only(numbers, dtype), low, table, found, left)
+    codes = np.array([dict(zip(range(low, low + 5), table.tolist(), strict=True)).get(n, -1) for n in numbers.tolist()])
+    assert found[codes >= 0].tolist() == codes[codes >= 0].tolist()
+    assert left[:count].tolist() == np.flatnonzero(codes < 0).tolist()
 
 
-def test_an_empty_table_and_no_numbers_leave_all_that_there_are():
-    found = np.zeros(2, np.int32)
-    assert table_codes(read_only([0, 1], np.int64), 0, np.empty(0, np.int32), found) == 2
-    assert found.tolist() == [-1, -1]
-    assert table_codes(read_only([], np.int64), 0, np.zeros(1, np.int32), np.empty(0, np.int32)) == 0
+def test_a_table_that_leaves_all_and_no_numbers():
+    left = np.zeros(2, np.int64)
+    assert table_codes(read_only([0, 1], np.int64), 0, np.array([-1], np.int32), np.zeros(2, np.uint8), left) == 2
+    assert left.tolist() == [0, 1]
+    none = read_only([], np.int64)
+    assert table_codes(none, 0, np.array([-1], np.int32), np.empty(0, np.uint8), np.empty(0, np.int64)) == 0
 
 
 def test_what_is_read_only_is_one_type_and_leaves_what_it_came_of():
