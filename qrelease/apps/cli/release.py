@@ -422,7 +422,8 @@ def _learned(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, 
     from qrelease.release.curator import Curator, releases_in_rho
 
     curator = told_of_rows(Curator(table, ledger, entropy_of(arguments)))
-    if releases_in_rho(mechanism) and not is_pure(cost):
+    together = releases_in_rho(mechanism) and not is_pure(cost)
+    if together:
         first, known = cost, curator.has_learned_for(mechanism, cost)
     else:
         first, _ = learning.divided(table.domain, cost)
@@ -430,7 +431,7 @@ def _learned(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, 
     if not known or arguments.again:
         ledger.check(cost)
     with charging(arguments):
-        if first is cost:
+        if together:
             learned = curator.learn_for(mechanism, cost, again=arguments.again, changed_rows=True)
             what = "the schema and the release, and the same command goes on from there"
         else:
