@@ -53,7 +53,7 @@ For each table and ε, at δ = 10⁻⁹:
 - **told**: AUC of boosted trees that tell synthetic records from real ones: 0.5 is chance, lower is better. It falls
   beneath 0.5 where synthetic records are the same as real ones, which trees have seen under the other label.
 - **CPU s**, **MiB**: of the mechanism with its fit and its records, and the most memory of the process. Others run on
-  one thread, as far as a limit of CPU seconds: a row that says so was stopped there.
+  one thread, up to 900 CPU seconds if its line names no other `--limit`: a row that says `not done` was stopped there.
 - The **sampling floor** is as many real records drawn again, **independent columns** keep one-way marginals alone;
   neither is private, and neither depends on ε. It is no bound: at a large ε a table can be nearer than another sample.
 
@@ -66,12 +66,12 @@ AIM, MST and PrivBayes+PGM are those of dpmm 0.1.9, run by `benchmarks/adapters/
 their own, on columns that are codes already, so that none of their budget goes into preprocessing; they draw exactly as
 many records as there are. What each is given matters:
 
-- AIM: all three-way marginals of up to 10,000 cells, which is dpmm's limit (3 of titanic's 84 and 73 of adult's 455 are
-  larger), and a model of 4 MB. Its authors recommend 80 MB for comparisons, which can take hours on a table, and with
-  which it may well be more accurate than here.
+- AIM: all three-way marginals of up to 10,000 cells, which is dpmm's limit (titanic and adult have larger ones, which
+  count in L1 all the same), and a model of 4 MB. Its authors recommend 80 MB for comparisons, which can take hours on a
+  table, and with which it may well be more accurate than here.
 - MST and PrivBayes+PGM: dpmm's defaults, by which both measure a tree of pairs (PrivBayes with one parent for each
-  column). Such a model holds no dependence of three columns at any ε, so their L1 levels off as ε grows. PrivBayes with
-  a larger `degree` was not run.
+  column). Such a model knows of three columns only what the pairs along its tree say, however large ε is, so its L1
+  levels off. PrivBayes with a larger `degree` was not run.
 
 SWIFT and dpsynth are not in the package index, and private-pgm's `mbi` 2.0 there has no mechanisms: they were not run.
 OpenDP 0.16 has AIM and MST too (its extra `mbi`); no adapter runs them yet.
@@ -283,8 +283,8 @@ NOISE = (
 
 KERNELS = (
     "Kernels on one thread, in CPU seconds, each in turn with what it is measured against in the same run: a sweep of"
-    " memory (the triad), numpy, DuckDB, or another form of itself, as its name says. More is better, of seconds less. A"
-    " GB/s is of 24 bytes a cell, what a triad moves, for those too that move fewer (f32, masks). DuckDB groups by a"
+    " memory (the triad), numpy, DuckDB, or another form of itself, as its name says. More is better, of seconds less."
+    " A GB/s is of 24 bytes a cell, what a triad moves, for those too that move fewer (f32, masks). DuckDB groups by a"
     " tenth of the sets, and its rate is scaled to all. Of the records counted, beside no"
     " other, and of the start the reference is no measurement but what is asked. Cells are those of the histogram, and"
     " records where these are counted."

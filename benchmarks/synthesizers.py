@@ -163,11 +163,14 @@ def of_peer(job: Job, table: qr.Table) -> tuple[qr.Table, dict[str, Any]]:
         return qr.Table(table.domain, codes.columns), said | {"options": options_of(job)}
 
 
-def why_stopped(job: Job, error: subprocess.CalledProcessError) -> str:
-    """What is told in place of the figures of one that did not end well."""
+def why_stopped(job: Job, error: subprocess.CalledProcessError, seconds: float) -> str:
+    """What is told in place of the figures of one that did not end well.
+
+    The seconds are those measured: the system's limit is by its ticks, which may be some percent off.
+    """
     last = (str(error.stderr).strip().splitlines() or [f"it ended with {error.returncode}"])[-1]
     if error.returncode == -signal.SIGXCPU:
-        return f"stopped at {job.limit:,} CPU seconds"
+        return f"not done after {seconds:,.0f} CPU seconds"
     if "MemoryError" in last:
         return f"out of memory, at a limit of {job.memory} GiB"
     return last[:200]
@@ -190,8 +193,9 @@ def measure(job: Job) -> dict[str, Any]:
         try:
             made, found = of_peer(job, table)
         except subprocess.CalledProcessError as error:
-            found = objects_in(error.stdout) | used_by_others(time.monotonic() - started[1])
-            found |= {"options": options_of(job), "failed": why_stopped(job, error)}
+            used = used_by_others(time.monotonic() - started[1])
+            why = why_stopped(job, error, used["cpu_seconds"])
+            found = objects_in(error.stdout) | used | {"options": options_of(job), "failed": why}
     elif job.method in ("floor", "independent"):
         made = resampled(table, job.method, rng)
     else:
