@@ -193,9 +193,9 @@ def measure(job: Job) -> dict[str, Any]:
         try:
             made, found = of_peer(job, table)
         except subprocess.CalledProcessError as error:
-            used = used_by_others(time.monotonic() - started[1])
-            why = why_stopped(job, error, used["cpu_seconds"])
-            found = objects_in(error.stdout) | used | {"options": options_of(job), "failed": why}
+            theirs = used_by_others(time.monotonic() - started[1])
+            why = why_stopped(job, error, theirs["cpu_seconds"])
+            found = objects_in(error.stdout) | theirs | {"options": options_of(job), "failed": why}
     elif job.method in ("floor", "independent"):
         made = resampled(table, job.method, rng)
     else:
