@@ -13,15 +13,20 @@ itself; they depend on no epsilon, so each is run at the first one alone. `gauss
 answer and no table. Seconds are CPU seconds of the process, so that a busy
 machine counts less; memory is its peak. Noise is from a fixed seed and protects nobody; the tables are public.
 
-Others run in an environment of their own, by the files in benchmarks/adapters, which say how to make it.
+Others run in an environment of their own, by the files in benchmarks/adapters, which say how to make it: on one thread,
+as far as --limit CPU seconds and --memory GiB of addresses. What is stopped there is a line too, with `failed` in place
+of its figures and what it had used by then.
 """
 
 import argparse
 import json
+import os
 import resource
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -44,7 +49,9 @@ DELTA = 1e-9
 BESIDE = ("floor", "independent")
 OURS = ("qrelease", "gaussian", *BESIDE)
 PEERS = ("aim", "mst", "privbayes")
-AIM_OPTIONS = ("--degree", "3", "--model-size", "4")
+OPTIONS = {"aim": "--degree 3 --model-size 4"}
+CPU_LIMIT, MEMORY_LIMIT = 900, 12
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
 TARGETS = {"titanic": "Survived", "nltcs": "traveling", "acs": "0", "br2000": "0", "adult": "income>50K"} | {
     "flights": "origin",
     "planes": "engine",
@@ -75,7 +82,8 @@ class Job:
     epsilon: float
     seed: int
     peers: str | None
-    limit: int
+    limit: int = CPU_LIMIT
+    memory: int = MEMORY_LIMIT
 
     def read(self) -> qr.Table:
         if self.table in RAW:
@@ -85,6 +93,10 @@ class Job:
     @property
     def command(self) -> str:
         asked = f"--only {self.table} --epsilon {self.epsilon:g} --methods {self.method} --seed {self.seed}"
+        if self.method in PEERS and self.limit != CPU_LIMIT:
+            asked += f" --limit {self.limit}"
+        if self.method in PEERS and self.memory != MEMORY_LIMIT:
+            asked += f" --memory {self.memory}"
         return f"python -m benchmarks.synthesizers --data DIR {asked}"
 
 
@@ -115,10 +127,22 @@ def distance_of_answers(table: qr.Table, release: qr.Release) -> float:
     return float(np.mean(found))
 
 
+def options_of(job: Job) -> str:
+    return OPTIONS.get(job.method, "")
+
+
+def objects_in(printed: str) -> dict[str, Any]:
+    """What an adapter printed, line by line, as one object."""
+    found: dict[str, Any] = {}
+    for line in printed.splitlines():
+        if line.startswith("{"):
+            found |= json.loads(line)
+    return found
+
+
 def of_peer(job: Job, table: qr.Table) -> tuple[qr.Table, dict[str, Any]]:
     """What an adapter made, and what it says of itself."""
     adapter = Path(__file__).parent / "adapters" / "dpmm_tables.py"
-    options = AIM_OPTIONS if job.method == "aim" else ()
     with TemporaryDirectory() as folder:
         source, sizes, out = (Path(folder, name) for name in ("table.csv", "sizes.json", "out.csv"))
         sizes.write_text(json.dumps(dict(zip(table.domain.names, table.domain.shape, strict=True))), encoding="utf-8")
@@ -126,12 +150,37 @@ def of_peer(job: Job, table: qr.Table) -> tuple[qr.Table, dict[str, Any]]:
         np.savetxt(source, np.column_stack(table.columns), fmt="%d", delimiter=",", header=header, comments="")
         asked = [str(adapter), job.method, str(source), str(sizes), str(out)]
         cost = ["--epsilon", f"{job.epsilon:g}", "--delta", f"{DELTA:g}", "--seed", str(job.seed)]
+        limits = ["--cpu-limit", str(job.limit), "--memory-limit", str(job.memory)]
         done = subprocess.run(
-            [str(job.peers), *asked, *cost, *options], capture_output=True, text=True, timeout=job.limit, check=True
+            [str(job.peers), *asked, *cost, *limits, *options_of(job).split()],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | ONE_THREAD,
         )
-        said = json.loads(done.stdout.strip().splitlines()[-1])
+        said = objects_in(done.stdout)
         codes = qr.Table.read_csv(out, sizes)
-        return qr.Table(table.domain, codes.columns), said | {"options": " ".join(options)}
+        return qr.Table(table.domain, codes.columns), said | {"options": options_of(job)}
+
+
+def why_stopped(job: Job, error: subprocess.CalledProcessError, seconds: float) -> str:
+    """What is told in place of the figures of one that did not end well.
+
+    The seconds are those measured: the system's limit is by its ticks, which may be some percent off.
+    """
+    last = (str(error.stderr).strip().splitlines() or [f"it ended with {error.returncode}"])[-1]
+    if error.returncode == -signal.SIGXCPU:
+        return f"not done after {seconds:,.0f} CPU seconds"
+    if "MemoryError" in last:
+        return f"out of memory, at a limit of {job.memory} GiB"
+    return last[:200]
+
+
+def used_by_others(wall: float) -> dict[str, float]:
+    """What the adapter had used when it was stopped: this process has had no other child."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return {"cpu_seconds": used.ru_utime + used.ru_stime, "wall_seconds": wall, "peak_mib": used.ru_maxrss / unit}
 
 
 def measure(job: Job) -> dict[str, Any]:
@@ -143,10 +192,10 @@ def measure(job: Job) -> dict[str, Any]:
     if job.method in PEERS:
         try:
             made, found = of_peer(job, table)
-        except subprocess.TimeoutExpired:
-            found = {"failed": f"not done after {job.limit} seconds of the clock"}
         except subprocess.CalledProcessError as error:
-            found = {"failed": (error.stderr.strip().splitlines() or [f"it ended with {error.returncode}"])[-1][:200]}
+            theirs = used_by_others(time.monotonic() - started[1])
+            why = why_stopped(job, error, theirs["cpu_seconds"])
+            found = objects_in(error.stdout) | theirs | {"options": options_of(job), "failed": why}
     elif job.method in ("floor", "independent"):
         made = resampled(table, job.method, rng)
     else:
@@ -186,6 +235,12 @@ def rounded(found: dict[str, Any]) -> dict[str, Any]:
     return {key: float(f"{v:.4g}") if isinstance(v, float) else v for key, v in found.items()}
 
 
+def with_line(kept: Sequence[str], line: str) -> list[str]:
+    """The lines with one more, in the place of that of the same table, method, ε and seed."""
+    lines = {tuple(json.loads(x)[key] for key in ("table", "method", "epsilon", "seed")): x for x in [*kept, line]}
+    return list(lines.values())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
@@ -194,24 +249,28 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join((*OURS, *PEERS)))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--peers", help="the Python of the environment that others are installed in")
-    parser.add_argument("--limit", type=int, default=900, help="seconds for a table of others; default: %(default)s")
-    parser.add_argument("--out", type=Path, help="a file that lines are added to")
+    limit, memory = "CPU seconds for a table of others", "GiB of addresses for it"
+    parser.add_argument("--limit", type=int, default=CPU_LIMIT, help=f"{limit}; default: %(default)s")
+    parser.add_argument("--memory", type=int, default=MEMORY_LIMIT, help=f"{memory}; default: %(default)s")
+    parser.add_argument("--out", type=Path, help="a file of lines: each replaces the one it measures anew")
     arguments = parser.parse_args()
     print("INSECURE: the noise is from fixed seeds, to be repeated; the tables are public", file=sys.stderr)
+    peers, limits = arguments.peers, (arguments.limit, arguments.memory)
     jobs = [
-        Job(arguments.data, table, method, float(epsilon), arguments.seed, arguments.peers, arguments.limit)
+        Job(arguments.data, table, method, float(epsilon), arguments.seed, peers, *limits)
         for table in arguments.only.split(",")
         for i, epsilon in enumerate(arguments.epsilon.split(","))
         for method in arguments.methods.split(",")
-        if (method in OURS and not (i and method in BESIDE)) or (method in PEERS and arguments.peers)
+        if (method in OURS and not (i and method in BESIDE)) or (method in PEERS and peers)
     ]
     with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         for found in pool.imap(measure, jobs):
             line = json.dumps(found, ensure_ascii=False)
             print(line, flush=True)
             if arguments.out is not None:
-                with arguments.out.open("a", encoding="utf-8") as file:
-                    file.write(line + "\n")
+                kept = arguments.out.read_text(encoding="utf-8").splitlines() if arguments.out.exists() else []
+                text = "".join(f"{x}\n" for x in with_line(kept, line))
+                arguments.out.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
