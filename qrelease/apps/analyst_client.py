@@ -37,8 +37,8 @@ class ServedAnswer:
     error       the true value is this close, except with the probability `ServedSchema.beta`
     source      how it was obtained: "cached", "hypothesis", "synopsis" or "measured"
     cost        what it cost; None for nothing
-    low, high   of numbers: what the answer lies between
-    rank_error  of a quantile: how far its rank may be off, a count
+    low, high   of numbers: what the true answer lies between, except with `beta` for each count that it is made of
+    rank_error  of a quantile: how many records its rank may be off by; `low` and `high` allow for it
     """
 
     query: str

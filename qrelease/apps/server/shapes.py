@@ -84,16 +84,27 @@ class Answer(Shape):
 
     query: Annotated[str, Meta(description="the condition, in its one fixed spelling")]
     value: Annotated[float, Meta(description="a count; of numbers a sum, a mean, and so on")]
-    error: Annotated[float, Meta(description="with probability 1 - beta the true count is this close")]
+    error: Annotated[
+        float, Meta(description="with probability 1 - beta the truth is this close; of numbers, low and high")
+    ]
     source: Source
     cost: Cost
     low: (
-        Annotated[float, Meta(description="of numbers: what the answer lies between, as far as its counts hold")]
+        Annotated[
+            float,
+            Meta(
+                description="of numbers: what the true answer lies between, except with beta for each count"
+                " that it is made of; of a quantile it allows for rank_error"
+            ),
+        ]
         | UnsetType
     ) = UNSET
     high: float | UnsetType = UNSET
     rank_error: (
-        Annotated[float, Meta(description="of a quantile: how far its rank may be off, a count")] | UnsetType
+        Annotated[
+            float, Meta(description="of a quantile: how many records its rank may be off by; low and high allow for it")
+        ]
+        | UnsetType
     ) = UNSET
 
 
