@@ -137,7 +137,7 @@ def connect(
     url : str
         https://HOST, with :PORT and /PATH where there are any; http:// to this machine alone.
     token : str
-        As `qrelease analyst add` printed it.
+        As `qrelease analyst add` printed it; space around it, as of a line of a file, is left out.
     timeout : float
         Seconds that one attempt waits for the network.
     patience : float

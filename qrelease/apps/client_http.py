@@ -127,7 +127,8 @@ class Wire:
     def __init__(
         self, address: Address, token: str, timeout: float, patience: float, ca: str | os.PathLike[str] | None
     ) -> None:
-        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        token = token.strip() if isinstance(token, str) else ""  # of a file, the end of the line
+        if not _TOKEN.fullmatch(token):
             raise InvalidInput("token must be as `qrelease analyst add` printed it: letters, digits, - and _")
         self.address = address
         self._token = token

@@ -56,6 +56,12 @@ def test_the_token_is_in_no_error_of_a_wrong_one():
         qr.connect("https://x.example", TOKEN, ca="nowhere.pem")
 
 
+def test_a_token_may_be_a_line_of_a_file():
+    with scripted(GOOD) as (port, asked), qr.connect(f"http://127.0.0.1:{port}", f" {TOKEN}\r\n") as client:
+        assert client.ask("a = 1").value == 1
+    assert asked[0][2]["Authorization"] == f"Bearer {TOKEN}"
+
+
 def test_what_passes_is_asked_again_under_one_key():
     broken = (503, {"Content-Type": "text/html"}, b"<h1>a proxy</h1>")
     replies = [problem(503, **{"Retry-After": "0"}), problem(500), problem(429, **{"Retry-After": "0"}), broken, GOOD]
