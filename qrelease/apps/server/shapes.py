@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -28,6 +29,9 @@ MAX_ROWS: Final = 100_000
 
 MAX_VALUES: Final = 1 << 21
 """Of synthetic records in one response: rows times columns."""
+
+MAX_SHOWN: Final = 64
+"""Characters of an unknown name that are said again."""
 
 MAX_PAGE: Final = 100
 """Requests in one page of a history."""
@@ -277,6 +281,16 @@ def read_json(raw: bytes | bytearray, kind: type[_T]) -> _T:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"the body: {_line(error)}{_known(str(error), kind)}") from None
+
+
+def check_names(given: Sequence[str], known: Sequence[str]) -> None:
+    """Raise `InvalidInput` for a parameter that is unknown or given twice: it may have been to limit a price."""
+    for name in given:
+        if name not in known:
+            has = f"it may have {', '.join(known)}" if known else "it has none"
+            raise InvalidInput(f"the query has an unknown parameter {name[:MAX_SHOWN]!r}{meant(name, known)}; {has}")
+        if given.count(name) > 1:
+            raise InvalidInput(f"the query has the parameter {name!r} more than once")
 
 
 def read_texts(texts: dict[str, str], kind: type[_T]) -> _T:

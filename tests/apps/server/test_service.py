@@ -13,7 +13,7 @@ import pytest
 from instead import Instead
 from replies import problem, read
 from serving import CAP, TABLE, WOMEN, YOUNG, Client, admit, spent, with_accounts, with_answers, worker
-from worlds import PEOPLE
+from worlds import PEOPLE, coded, random_table
 
 from qrelease.apps.cli import main
 from qrelease.apps.server.processes import outlook
@@ -22,6 +22,7 @@ from qrelease.apps.server.service import Service
 from qrelease.apps.server.shapes import Query
 from qrelease.apps.server.transactions import Transactions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, OutOfMemory
+from qrelease.mechanisms.online.hypothesis import MAX_HYPOTHESIS_CELLS
 from qrelease.mechanisms.online.session import Online
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP
@@ -446,6 +447,14 @@ def test_what_cannot_be_written_down_is_not_charged_nor_shown(path, caplog):
         assert first["source"] == "measured"
         assert spent(path) == first["cost"]["epsilon"]
     assert [r.message for r in caplog.records] == ["a fault: ZeroDivisionError"] * 2
+
+
+def test_the_outlook_says_where_there_are_no_synthetic_records():
+    for cells, told in ((MAX_HYPOTHESIS_CELLS // 2 + 1, True), (2, False)):
+        table = random_table(coded(2, cells), 1_000, 0)
+        with Ledger.open(None, PureDP(1.0), neighbours="replace-one") as ledger:
+            said = outlook(Curator(table, ledger, Entropy.insecure(1)).open(Online(), PureDP(1.0)))
+        assert ("; no synthetic records: there are 4,194,306 cells" in said) == told
 
 
 @pytest.mark.parametrize("cap", [PureDP(0.5), ApproxDP(0.5, 1e-6)])
