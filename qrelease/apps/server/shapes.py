@@ -280,7 +280,7 @@ def read_json(raw: bytes | bytearray, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"the body: {_line(error)}{_known(str(error), kind)}") from None
+        raise InvalidInput(f"the body: {_line(error)}{_known(str(error), kind)}{_example(str(error), kind)}") from None
 
 
 def check_names(given: Sequence[str], known: Sequence[str]) -> None:
@@ -323,6 +323,30 @@ def _known(error: str, kind: type) -> str:
     return f"{meant(unknown, names)}; it may have {', '.join(names)}"
 
 
+def _example(error: str, kind: type) -> str:
+    """What a body of queries looks like, at the place of an error, or how many queries it may have; else nothing."""
+    if kind not in (Query, Queries):
+        return ""
+    if _TOO_MANY.search(error):
+        return f"; a request has {MAX_BATCH} queries at most: divide them among several"
+    *_, inner = ("", *_STEP.findall(error.rpartition(" - at `$")[2]))
+    if inner not in EXAMPLES:  # of a member of a range, the range
+        inner = "range" if ".range" in error else ""
+    if inner:
+        return f"; a query is like {EXAMPLES[inner]}"
+    return f'; it is like {{"queries": [{_QUERY}, ...]}}' if kind is Queries else f"; it is like {_QUERY}"
+
+
+EXAMPLES: Final = {
+    "where": '{"where": "COLUMN = VALUE and COLUMN >= NUMBER"}',
+    "marginal": '{"marginal": ["COLUMN", "COLUMN"]}',
+    "range": '{"range": {"column": "COLUMN", "low": "40", "high": "49"}}',
+    "numbers": '{"numbers": "mean:COLUMN by COLUMN"}',
+}
+"""A query of each kind, in words that are no column's."""
+
+_QUERY: Final = '{"where": "COLUMN = VALUE"} or {"numbers": "mean:COLUMN by COLUMN"}'
+_TOO_MANY: Final = re.compile(rf"length <= {MAX_BATCH}(?: - at `\$\.queries`)?$")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$([^`]*)`)?", re.DOTALL)
 _STEP: Final = re.compile(r"\.(\w+)|\[[^]]*\]")
 
