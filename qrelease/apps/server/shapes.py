@@ -110,6 +110,12 @@ class Answer(Shape):
         ]
         | UnsetType
     ) = UNSET
+    takes: Annotated[
+        dict[str, float] | None,
+        Meta(
+            description="by how much it raised what your budget says that you have spent, in its terms; null for free"
+        ),
+    ] = None
 
 
 class Answered(Shape):

@@ -449,6 +449,29 @@ def test_what_cannot_be_written_down_is_not_charged_nor_shown(path, caplog):
     assert [r.message for r in caplog.records] == ["a fault: ZeroDivisionError"] * 2
 
 
+@pytest.mark.parametrize("cap", [PureDP(0.5), ApproxDP(0.5, 1e-6)], ids=str)
+def test_an_answer_says_what_it_took_of_the_budget_in_the_budgets_terms(path, cap):
+    """So that prices in rho, too, can be added up and compared with the budget."""
+    with worker(path, cap=cap) as app:
+        with Ledger.open(path) as ledger:
+            token = Analysts(ledger).add("ada", cap)
+        ada = Client(app, token)
+        for queries in (
+            [WOMEN, YOUNG],
+            [MEANS],
+            [{"numbers": "quantile(.5):grade"}, {"marginal": ["sex", "grade"]}, WOMEN],
+        ):
+            before = ada.get("/v1/budget").json["analyst"]["spent"] or {}
+            quotes = ada.post("/v1/quote", {"queries": queries}).json["quotes"]
+            answers = ada.post("/v1/batch", {"queries": queries}).json["answers"]
+            assert [a["takes"] is None for a in answers] == [a["cost"] is None for a in answers]
+            after = ada.get("/v1/budget").json["analyst"]["spent"]
+            took = {name: sum((a["takes"] or {name: 0})[name] for a in answers) for name in after}
+            assert took == pytest.approx({name: after[name] - before.get(name, 0) for name in after}, abs=1e-12)
+            if queries[0] == WOMEN:
+                assert answers[0]["takes"] == pytest.approx(quotes[0]["takes"])
+
+
 def test_the_outlook_says_where_there_are_no_synthetic_records():
     for cells, told in ((MAX_HYPOTHESIS_CELLS // 2 + 1, True), (2, False)):
         table = random_table(coded(2, cells), 1_000, 0)
