@@ -174,7 +174,9 @@ class Service:
                     answers += self._answers(purse, question)
                     _tell(answers, purse)
             except (BudgetExceeded, StreamHalted) as end:
-                raise type(end)(f"{end}; {_so_far(purse.taken, len(answers), questions)}") from None
+                facts = end.facts if isinstance(end, BudgetExceeded) else ""
+                told = f"the server's {facts} (the data holder alone can raise it)" if facts else str(end)
+                raise type(end)(f"{told}; {_so_far(purse.taken, len(answers), questions)}") from None
             finally:
                 self._charges += purse.charges
             response = msgspec.json.encode(shapes.Answered(answers))

@@ -472,6 +472,22 @@ def test_an_answer_says_what_it_took_of_the_budget_in_the_budgets_terms(path, ca
                 assert answers[0]["takes"] == pytest.approx(quotes[0]["takes"])
 
 
+def test_an_analyst_is_told_who_can_raise_which_budget(path):
+    with worker(path, cap=PureDP(0.02), mechanism=Online(alpha=0.05)) as app:
+        poor, rich = Client(app, admit(path, "poor", 1e-4)), Client(app, admit(path, "rich", 1.0))
+        said = problem(poor.ask(WOMEN), 402)
+        assert said.startswith("poor's budget exceeded: total epsilon=0.0001; spent")
+        assert "the data holder can raise your budget" in said
+        replies = [
+            rich.ask({"where": f"age in {{{a}}} and grade = {g}"}) for a in ("0..19", "20..39") for g in range(3)
+        ]
+        replies += [rich.ask({"numbers": "quantile(.1,.5,.9):age by sex*grade"})]
+        said = [problem(r, 402) for r in replies if r.status != 200]
+        assert said
+        assert all(s.startswith("the server's budget exceeded: total epsilon=0.02; spent") for s in said)
+        assert all("the data holder alone can raise it" in s and "ask for at most" not in s for s in said)
+
+
 def test_the_outlook_says_where_there_are_no_synthetic_records():
     for cells, told in ((MAX_HYPOTHESIS_CELLS // 2 + 1, True), (2, False)):
         table = random_table(coded(2, cells), 1_000, 0)
