@@ -467,7 +467,7 @@ class _Quantiles:
 
     def _ends(self, p: float, cells: Ints, n: Floats, error: Floats) -> tuple[Ints, Ints]:
         """The first and the last cell that the quantile of each group may be in, where it was found in these."""
-        ends = QuantileEnds(self._families, p, n, error)
+        ends = _QuantileEnds(self._families, p, n, error)
         for counted in self._counted:
             ends.take(*counted)
         ends.narrow(self._session, cells)
@@ -475,7 +475,7 @@ class _Quantiles:
 
 
 @final
-class QuantileEnds:
+class _QuantileEnds:
     """The cells, of each group, that its quantile lies in or between, by numbers that are as near as they say.
 
     Parameters

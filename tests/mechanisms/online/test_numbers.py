@@ -11,7 +11,7 @@ from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online import numbers
-from qrelease.mechanisms.online.numbers import MAX_ONLINE_GROUPS, QuantileEnds
+from qrelease.mechanisms.online.numbers import MAX_ONLINE_GROUPS
 from qrelease.mechanisms.online.purchasing import POLICY
 from qrelease.mechanisms.online.quotes import Quote
 from qrelease.mechanisms.online.session import Online
@@ -150,24 +150,25 @@ class OffBy:
         (groups, cells), the records of each world.
     off
         (groups, cells), how far off the number of records up to each cell is, that is told.
-    error
-        What is told of how far off they are.
+    of_all, of_some
+        What is told of how far off the numbers of all records are, and of those up to a cell before the last.
     known
         Whether all of them are known before anything is asked.
     """
 
     domain, cost = BINNED, PureDP(1.0)
 
-    def __init__(self, counts, off, error, known):
-        self.told, self.error, self.known = np.cumsum(counts, axis=1) + off, error, known
+    def __init__(self, counts, off, known, of_all=1.0, of_some=1.0):
+        self.told, self.known = np.cumsum(counts, axis=1) + off, known
+        self.errors = np.array([of_some] * (CELLS - 1) + [of_all])
         self.seen = set()
 
     def answers(self, family, purse=None):
         self.seen.add(family.queries)
         upto = np.asarray(family.group.queries.rows).reshape(GROUPS, CELLS, GROUPS)
         cells = upto[np.arange(GROUPS), :, np.arange(GROUPS)].sum(axis=1)
-        told = self.told[np.arange(GROUPS), cells - 1]
-        return [OnlineAnswer(float(v), self.error, "measured") for v in told]
+        told = self.told[np.arange(GROUPS), cells - 1].tolist(), self.errors[cells - 1].tolist()
+        return [OnlineAnswer(value, error, "measured") for value, error in zip(*told, strict=True)]
 
     def quote(self, query, purse=None):
         return Quote(None, "cached")
@@ -185,25 +186,27 @@ WORLDS = [*itertools.product(TABLES, itertools.product((-1, 0, 1), repeat=CELLS)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.5, 0.9, 1.0])
-def test_the_ends_of_a_quantile_hold_in_every_world_that_the_counts_leave(p, monkeypatch):
+def test_the_ends_of_a_quantile_hold_in_every_world_that_the_counts_leave(p):
+    """And so do not those of its bin alone, nor those of who takes the number of all, or of some, for exact."""
     assert not len(WORLDS) % GROUPS
     low, high = quantiles_by_every_definition(p)
     for known in (True, False):
         said = ends_of_quantiles(p, known=known)
-        assert not outside(said, low, high)
+        assert not outside(said[:, :2], low, high)
         assert (said[:, 1] - said[:, 0] < 89).mean() > 0.03
-    for twin in (only_its_bin, without_the_error_of_n, without_the_error_of_the_counts):
-        with monkeypatch.context() as patched:
-            twin(patched)
-            assert outside(ends_of_quantiles(p, known=True), low, high), twin.__name__
+    edges = np.array(BINNED["delay"].edges)
+    found = np.searchsorted(edges, said[:, 2], side="right") - 1
+    assert outside(np.stack([edges[found], edges[found + 1] - 1], axis=1), low, high)
+    assert outside(ends_of_quantiles(p, known=True, of_all=0.0), low, high)
+    assert outside(ends_of_quantiles(p, known=True, of_some=0.0), low, high)
 
 
-def ends_of_quantiles(p, *, known):
-    """What a session says that the quantile of each world lies between, (worlds, 2)."""
+def ends_of_quantiles(p, **told):
+    """What a session says that the quantile of each world lies between, and where it is: (worlds, 3)."""
     question = NumericQuestion.parse(BINNED, f"quantile({p}):delay by world")
     counts, off = (np.array(x).reshape(-1, GROUPS, CELLS) for x in zip(*WORLDS, strict=True))
-    found = [numbers.answer(OffBy(c, o, 1, known), question) for c, o in zip(counts, off, strict=True)]
-    return np.array([[a.low, a.high] for answers in found for a in answers])
+    found = [numbers.answer(OffBy(c, o, **told), question) for c, o in zip(counts, off, strict=True)]
+    return np.array([[a.low, a.high, a.value] for answers in found for a in answers])
 
 
 def outside(said, low, high):
@@ -219,23 +222,6 @@ def quantiles_by_every_definition(p):
         each = [[np.quantile(v, p, method=m) for m in DEFINITIONS] for v in (first, last)]
         found.append((min(each[0]), max(each[1])))
     return np.repeat(found, len(WORLDS) // len(TABLES), axis=0).T
-
-
-def only_its_bin(patched):
-    def narrow(self, session, found):
-        self.low = self.high = found
-
-    patched.setattr(QuantileEnds, "narrow", narrow)
-
-
-def without_the_error_of_n(patched):
-    plain = QuantileEnds.__init__
-    patched.setattr(QuantileEnds, "__init__", lambda self, f, p, n, error: plain(self, f, p, n, 0 * error))
-
-
-def without_the_error_of_the_counts(patched):
-    plain = QuantileEnds.take
-    patched.setattr(QuantileEnds, "take", lambda self, upto, running, error: plain(self, upto, running, 0 * error))
 
 
 def test_the_ends_of_a_quantile_are_as_near_as_the_counts_allow():
