@@ -7,8 +7,7 @@ one column of numbers, by up to two columns, under up to one condition; α = .02
 
 `alone` is Laplace noise (in ε), or Gaussian noise (in ρ, then ε at δ = 1e-9), on each family of a question that was not
 asked before, under the same promise: what the same session pays that never buys a synopsis. `ratio` is the session over
-that. `outside` counts answers, of all but medians, that the exact ones are not within the ends of. Fixed seeds protect
-nobody.
+that. `outside` counts answers that the exact ones are not within the ends of. Fixed seeds protect nobody.
 """
 
 import argparse
@@ -125,6 +124,8 @@ def of_cells(question: NumericQuestion, row: np.ndarray) -> float:
         return float(row @ v)
     if not n:
         return math.nan
+    if question.kind == "quantile":
+        return float(v[np.searchsorted(np.cumsum(row), question.probabilities[0] * n)])
     return float(row @ v) / n if question.kind == "mean" else float(row @ v**2) / n - (float(row @ v) / n) ** 2
 
 
@@ -138,8 +139,7 @@ def run(name: str, table: Table, texts: list[str], kind: str) -> Row:
         start = time.perf_counter()
         answers = session.numbers(question)
         seconds.append(time.perf_counter() - start)
-        if question.kind != "quantile":
-            wrong, given = wrong + outside(table, question, answers), given + len(answers)
+        wrong, given = wrong + outside(table, question, answers), given + len(answers)
     spent, one = ledger.spent, alone(table, texts, gaussian=kind != "pure")
     assert isinstance(spent, PureDP | ApproxDP)
     return {

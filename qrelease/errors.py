@@ -58,6 +58,13 @@ class OutOfMemory(QReleaseError, MemoryError):  # noqa: N818
 class BudgetExceeded(QReleaseError):  # noqa: N818
     """The privacy budget does not cover the request; the message names total, spent and requested.
 
+    Parameters
+    ----------
+    message : str
+        One line, with what the owner of the budget can do.
+    facts : str
+        The message without that, for somebody else; empty where there is no other.
+
     Examples
     --------
     >>> import qrelease as qr
@@ -66,6 +73,10 @@ class BudgetExceeded(QReleaseError):  # noqa: N818
     ...
     qrelease.errors.BudgetExceeded: budget exceeded: total epsilon=1; spent epsilon=0; requested epsilon=2 ...
     """
+
+    def __init__(self, message: str, facts: str = "") -> None:
+        super().__init__(message)
+        self.facts = facts
 
 
 class LedgerError(QReleaseError):

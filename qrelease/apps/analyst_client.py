@@ -37,8 +37,9 @@ class ServedAnswer:
     error       the true value is this close, except with the probability `ServedSchema.beta`
     source      how it was obtained: "cached", "hypothesis", "synopsis" or "measured"
     cost        what it cost; None for nothing
-    low, high   of numbers: what the answer lies between
-    rank_error  of a quantile: how far its rank may be off, a count
+    low, high   of numbers: what the true answer lies between, except with `beta` for each count that it is made of
+    rank_error  of a quantile: how many records its rank may be off by; `low` and `high` allow for it
+    takes       by how much it raised what the analyst has spent, in the terms of that budget; None for nothing
     """
 
     query: str
@@ -49,6 +50,7 @@ class ServedAnswer:
     low: float | None = None
     high: float | None = None
     rank_error: float | None = None
+    takes: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def connect(
     url : str
         https://HOST, with :PORT and /PATH where there are any; http:// to this machine alone.
     token : str
-        As `qrelease analyst add` printed it.
+        As `qrelease analyst add` printed it; space around it, as of a line of a file, is left out.
     timeout : float
         Seconds that one attempt waits for the network.
     patience : float
@@ -324,7 +326,8 @@ class AnalystClient:
         Returns
         -------
         list of ServedAnswer, or a data frame
-            A frame has a row an answer, and what it cost as columns of numbers.
+            A frame has a row an answer, and what it cost as columns of numbers; `takes` is what it took of the budget,
+            in ε, or in ρ where the budget is in ρ.
 
         Raises
         ------
@@ -519,6 +522,7 @@ def _answer_columns(answers: Sequence[ServedAnswer]) -> dict[str, Column]:
         "rank_error": _floats([a.rank_error for a in answers]),
         "source": _texts([a.source for a in answers]),
         **{name: _floats([cost.get(name) for cost in costs]) for name in _COST_COLUMNS},
+        "takes": _floats([next(iter(a.takes.values())) if a.takes else None for a in answers]),
     }
 
 

@@ -42,6 +42,7 @@ MAX_RESPONSE_BYTES: Final = 1 << 28
 _MAX_DETAIL: Final = 1000  # characters of what a response says in an error
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
 _CHANCE: Final = secrets.SystemRandom()
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"})
 _KEY: Final = re.compile(r"[!-~]{1,128}")
 _REFUSED: Final = frozenset({400, 404, 405, 409, 413, 415, 422, 431})  # by what the request says
 
@@ -91,13 +92,14 @@ def _is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class _Reply:
-    """What came back: where it did not, `status` is 0 and `told` says why."""
+    """What came back; where nothing did, `status` is 0, `told` says why, and `sent` whether it may have been asked."""
 
     status: int
     told: str
     content: bytes = b""
     after: float | None = None
     final: bool = False
+    sent: bool = True
 
     @property
     def passing(self) -> bool:
@@ -127,7 +129,8 @@ class Wire:
     def __init__(
         self, address: Address, token: str, timeout: float, patience: float, ca: str | os.PathLike[str] | None
     ) -> None:
-        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        token = token.strip() if isinstance(token, str) else ""  # of a file, the end of the line
+        if not _TOKEN.fullmatch(token):
             raise InvalidInput("token must be as `qrelease analyst add` printed it: letters, digits, - and _")
         self.address = address
         self._token = token
@@ -159,23 +162,28 @@ class Wire:
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json", "User-Agent": "qrelease"}
         headers |= {} if body is None else {"Content-Type": "application/json"}
         headers |= {} if key is None else {"Idempotency-Key": key}
-        until, pause = time.monotonic() + self._patience, FIRST_PAUSE
+        until, pause, sent = time.monotonic() + self._patience, FIRST_PAUSE, False
         while True:
             with self._turn:
                 kept = self._connection is not None and self._process == os.getpid()
                 reply = self._attempt(method, target, body, headers)
+            sent = sent or reply.sent
             if not reply.passing:
-                return _content(reply, key)
+                return _content(reply, key, self.address, sent=sent)
             # A kept connection may have been closed by the service, which had nothing to do: so at once, on a new one.
             wait = 0.0 if kept and reply.status == 0 else max(reply.after or 0.0, _CHANCE.uniform(pause / 2, pause))
             if time.monotonic() + wait > until:
-                return _content(reply, key)
+                return _content(reply, key, self.address, sent=sent)
             time.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _attempt(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> _Reply:
+        sent = False
         try:
             connection = self._connected()
+            if connection.sock is None:
+                connection.connect()
+            sent = True
             connection.request(method, target, body, dict(headers))
             response = connection.getresponse()
             content = response.read(MAX_RESPONSE_BYTES + 1)
@@ -183,16 +191,22 @@ class Wire:
                 self._drop()
         except ssl.SSLCertVerificationError as error:
             self._drop()
-            return _Reply(0, f"its certificate is not trusted: {error.verify_message}", final=True)
+            return _Reply(0, f"its certificate is not trusted: {error.verify_message}", final=True, sent=sent)
         except socket.gaierror as error:
             self._drop()
-            return _Reply(0, f"no such host: {error.strerror}", final=error.errno != socket.EAI_AGAIN)
+            return _Reply(0, f"no such host: {error.strerror}", final=error.errno != socket.EAI_AGAIN, sent=sent)
+        except ssl.SSLError as error:
+            self._drop()
+            if not sent and error.reason in _NO_TLS:
+                return _Reply(0, "there is no TLS at this port: it may be http://", final=True, sent=False)
+            return _Reply(0, f"TLS: {error.reason or 'the connection broke'}", sent=sent)
         except TimeoutError:
             self._drop()
-            return _Reply(0, f"no answer within {self._timeout:g} s")
+            return _Reply(0, f"no answer within {self._timeout:g} s", sent=sent)
         except (OSError, http.client.HTTPException) as error:
             self._drop()
-            return _Reply(0, getattr(error, "strerror", None) or f"the connection broke ({type(error).__name__})")
+            told = getattr(error, "strerror", None) or f"the connection broke ({type(error).__name__})"
+            return _Reply(0, told, sent=sent)
         except BaseException:  # an interrupt: what comes next on this connection answers this request
             self._drop()
             raise
@@ -246,8 +260,11 @@ def _told(response: http.client.HTTPResponse, content: bytes) -> str:
     return "" if kind == "application/json" else "what came is not an answer of a qrelease service"
 
 
-def _content(reply: _Reply, key: str | None) -> Any:
-    """The JSON of a reply, or its error as an exception of this package."""
+def _content(reply: _Reply, key: str | None, address: Address, *, sent: bool) -> Any:
+    """The JSON of a reply, or its error as an exception of this package.
+
+    sent  whether the service may have had the request, in this attempt or before
+    """
     if reply.status == 200 and not reply.told:
         with contextlib.suppress(ValueError, RecursionError):
             return json.loads(reply.content)
@@ -257,9 +274,15 @@ def _content(reply: _Reply, key: str | None) -> Any:
     elif reply.status in _REFUSED:
         error = InvalidInput(reply.told or f"the service answered {reply.status}")
     else:
-        status = f"{reply.status}: " if reply.status else ""
-        told = f"the service did not answer: {status}{reply.told or 'not JSON'}"
-        if key is not None and (reply.passing or reply.status in (0, 200)):
+        told = f"{address} answered {reply.status}" if reply.status else f"{address} did not answer"
+        told += f": {reply.told or 'not JSON'}"
+        if reply.status == 401:
+            told += (
+                "; give connect the token that `qrelease analyst add` printed for this dataset, unless it was revoked"
+            )
+        if key is not None and not sent:
+            told += "; nothing was sent, and nothing is paid for"
+        elif key is not None and (reply.passing or reply.status in (0, 200)):
             told += f"; it may be paid for: ask again with key={key!r}, which pays nothing twice"
         error = ServiceError(told, reply.status or None, key)
     raise error

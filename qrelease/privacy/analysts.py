@@ -249,7 +249,9 @@ class AnalystAccount:
         try:
             return after(self._budget, self._tally, cost)
         except BudgetExceeded as error:  # that of all analysts together has its own end
-            raise BudgetExceeded(f"{self._row.name}'s {error}") from None
+            raise BudgetExceeded(
+                f"{self._row.name}'s {error.facts} (ask for less; the data holder can raise your budget)"
+            ) from None
 
     def record(self, key: str, request: str, response: bytes) -> None:
         """Write a request down, under a key that the analyst has not used."""

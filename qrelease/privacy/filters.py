@@ -64,7 +64,7 @@ import threading
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.privacy.conversions import zcdp_account, zcdp_epsilon, zcdp_offset
@@ -125,7 +125,8 @@ def after(total: Cost, tally: Tally, cost: Cost, times: int = 1) -> Tally:
 def _after(total: Cost, tally: Tally, cost: Cost, times: int) -> Tally:
     new = _sum(total, tally, cost, times)
     if min(_left(total, new)) < 0:
-        raise BudgetExceeded(_refusal(total, tally, cost))
+        facts, advice = _refusal(total, tally, cost)
+        raise BudgetExceeded(f"{facts} ({advice})", facts)
     return new
 
 
@@ -143,7 +144,10 @@ def _sum(total: Cost, tally: Tally, cost: Cost, times: int = 1) -> Tally:
         case ApproxDP(), ApproxDP(epsilon, delta):
             sums = tally.epsilon + _exact(epsilon, times), tally.delta + _exact(delta, times)
             return replace(tally, epsilon=sums[0], delta=sums[1])
-    raise InvalidInput(f"a total of {total} cannot hold a cost of {cost}")
+    of_another_kind = {PureDP: "it has no delta, and no rho", ZCDP: "it is in rho, and has no delta"}.get(
+        type(total), ""
+    )
+    raise InvalidInput(f"a total of {total} cannot hold a cost of {cost}{of_another_kind and f': {of_another_kind}'}")
 
 
 @lru_cache(256)  # prices and totals are few
@@ -287,23 +291,37 @@ def remaining_rho(total: Cost, tally: Tally) -> ZCDP | None:
     return ZCDP(found) if found else None
 
 
-def _refusal(total: Cost, tally: Tally, cost: Cost) -> str:
+NEGLIGIBLE_SHARE: Final = 1e-9
+"""Of a total: so little of it is left by rounding, and is no advice."""
+
+
+def _refusal(total: Cost, tally: Tally, cost: Cost) -> tuple[str, str]:
+    """What was spent and asked for, and what can be done."""
     nothing = ", ".join(f"{name}=0" for name in total.to_json())
     gone, left = spent(total, tally), remaining(total, tally)
+    if left and _first(left) < NEGLIGIBLE_SHARE * _first(total):
+        left = None
     room = left.rounded(up=False) if left else ""
-    if isinstance(cost, ApproxDP) and tally.account:  # which has all delta: rho may fit
-        other = remaining_rho(total, tally)
-        room = " or ".join([*([room] if room else []), *([other.rounded(up=False)] if other else [])])
-    advice = f"ask for at most the {room} that is left, or raise" if room else "nothing is left unless you raise"
+    other = remaining_rho(total, tally) if isinstance(cost, ApproxDP) and tally.account else None  # it has all delta
+    rho = f" or {other.rounded(up=False)}" if other and left else ""
+    advice = f"ask for at most the {room}{rho} that is left, or raise" if room else "nothing is left unless you raise"
+    if isinstance(cost, ApproxDP) and cost.delta and isinstance(left, ApproxDP) and not left.delta:
+        advice = (
+            f"no delta is left: without one, ask for at most the {PureDP(left.epsilon).rounded(up=False)}{rho} that is"
+            " left, or raise"
+        )
     requested = cost.rounded()
     if isinstance(cost, ZCDP) and isinstance(total, ApproxDP):  # two numbers of other kinds tell nobody which is more
         raised = increase(total, tally, cost)
         takes = [f"{name}={six_digits(value)}" for name, value in raised.items()] if raised else []
         requested = f"{requested}, which takes {', '.join(takes) or 'a delta, none is left'}"
-    return (
-        f"budget exceeded: total {total}; spent {gone.rounded() if gone else nothing}; requested {requested} ({advice}"
-        " the total)"
-    )
+    facts = f"budget exceeded: total {total}; spent {gone.rounded() if gone else nothing}; requested {requested}"
+    return facts, f"{advice} the total"
+
+
+def _first(cost: Cost) -> float:
+    """Its ρ, or its ε."""
+    return cost.rho if isinstance(cost, ZCDP) else cost.epsilon
 
 
 class Filter:

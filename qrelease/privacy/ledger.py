@@ -221,7 +221,11 @@ class Ledger:
         """
         if dataset != self._dataset:
             place = self._store.place or "in memory"
-            raise LedgerError(f"ledger {place} belongs to dataset {self._dataset!r}, not to {dataset!r}")
+            raise LedgerError(
+                f"ledger {place} belongs to dataset {self._dataset!r}, not to {dataset!r}: if these are its records,"
+                f" name it: dataset={self._dataset!r} in Python and in a file of datasets or jobs, else --dataset; if"
+                " not, take another ledger"
+            )
 
     def check_unit(self, person: str | None) -> None:
         """Raise where the ledger protects another unit (records or persons) than a charge would.

@@ -14,6 +14,8 @@ from qrelease.apps.analyst_client import ServedRequest
 from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
+from qrelease.privacy import ApproxDP
+from qrelease.privacy.analysts import Analysts
 from qrelease.privacy.ledger import Ledger
 
 WOMEN = "sex = 'F'"
@@ -70,6 +72,20 @@ def test_answers_are_frames(people, frame):
     dummy = people.dummy(50, frame=frame)
     assert [*dummy.columns] == [*table.columns]
     assert [*dummy.dtypes] == [*table.dtypes]
+
+
+def test_what_answers_took_adds_up_to_what_was_spent(tmp_path):
+    """Also where they are priced in rho, and the budget is in epsilon."""
+    cap = ApproxDP(0.5, 1e-6)
+    with worker(tmp_path / "l", cap=cap) as app, listening_server(app) as port:
+        with Ledger.open(tmp_path / "l") as ledger:
+            token = Analysts(ledger).add("ada", cap)
+        with qr.connect(f"http://localhost:{port}", token) as client:
+            frame = client.ask_many([WOMEN, ["sex", "grade"], {"numbers": "mean:age by sex"}, WOMEN], frame="pandas")
+            assert frame["rho"].notna().any()
+            assert frame["epsilon"].isna().all()
+            assert frame["takes"].sum() == pytest.approx(client.budget().spent.epsilon)
+            assert client.ask(WOMEN).takes is None
 
 
 def test_missing_values_are_missing(tmp_path):

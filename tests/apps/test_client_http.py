@@ -56,6 +56,12 @@ def test_the_token_is_in_no_error_of_a_wrong_one():
         qr.connect("https://x.example", TOKEN, ca="nowhere.pem")
 
 
+def test_a_token_may_be_a_line_of_a_file():
+    with scripted(GOOD) as (port, asked), qr.connect(f"http://127.0.0.1:{port}", f" {TOKEN}\r\n") as client:
+        assert client.ask("a = 1").value == 1
+    assert asked[0][2]["Authorization"] == f"Bearer {TOKEN}"
+
+
 def test_what_passes_is_asked_again_under_one_key():
     broken = (503, {"Content-Type": "text/html"}, b"<h1>a proxy</h1>")
     replies = [problem(503, **{"Retry-After": "0"}), problem(500), problem(429, **{"Retry-After": "0"}), broken, GOOD]
@@ -68,7 +74,11 @@ def test_what_passes_is_asked_again_under_one_key():
 @pytest.mark.parametrize(
     ("reply", "error", "told"),
     [
-        (problem(401, "a good token is needed"), qr.ServiceError, "401: a good token"),
+        (
+            problem(401, "a good token is needed"),
+            qr.ServiceError,
+            r"^http://127.0.0.1:\d+ answered 401: a good token is.*give",
+        ),
         (problem(429, "your requests fill the room"), qr.ServiceError, "fill the room"),
         (problem(402, "budget exceeded"), qr.BudgetExceeded, "budget exceeded"),
         (problem(409, "a key of its own"), qr.InvalidInput, "a key of its own"),
@@ -96,6 +106,24 @@ def test_patience_ends_with_the_key_to_go_on_with():
     assert raised.value.status is None
     with pytest.raises(qr.ServiceError, match="did not answer"):
         silent.budget()
+
+
+def test_what_was_never_sent_is_not_paid_for():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(qr.ServiceError, match=r"did not answer: .*; nothing was sent, and nothing is paid") as raised:
+        qr.connect(f"http://127.0.0.1:{port}", TOKEN, patience=0.1).ask("a = 1", key="mine")
+    assert "it may be paid for" not in str(raised.value)
+    with scripted(GOOD) as (port, asked), pytest.raises(qr.ServiceError, match=r"no TLS.*http://.*nothing was sent"):
+        qr.connect(f"https://127.0.0.1:{port}", TOKEN, patience=0.1).ask("a = 1", key="mine")
+    assert not asked
+
+
+def test_what_was_sent_once_may_be_paid_for_though_later_nobody_listens():
+    with scripted(problem(503, **{"Retry-After": "0"})) as (port, _):
+        client = qr.connect(f"http://127.0.0.1:{port}", TOKEN, patience=1.0)
+        with pytest.raises(qr.ServiceError, match=r"it may be paid for: ask again with key='mine'"):
+            client.ask("a = 1", key="mine")
 
 
 def test_a_rate_is_kept_by_waiting(tmp_path):

@@ -55,6 +55,37 @@ def test_a_refusal_names_total_spent_requested_and_the_way_on() -> None:
         Filter(ZCDP(1.0)).spend(ZCDP(2.0))
 
 
+def test_a_refusal_where_no_delta_is_left_says_what_fits_without_one() -> None:
+    budget = Filter(ApproxDP(1.0, 1e-9))
+    budget.spend(ZCDP(0.001))  # takes all delta
+    with pytest.raises(
+        BudgetExceeded, match=r"\(no delta is left: without one, ask for at most the epsilon=0\.\d+ or rho=0"
+    ):
+        budget.spend(ApproxDP(0.1, 1e-10))
+    plain = Filter(ApproxDP(1.0, 1e-9))
+    plain.spend(ApproxDP(0.5, 1e-9))
+    with pytest.raises(BudgetExceeded, match=r"without one, ask for at most the epsilon=0\.5 that is left, or raise"):
+        plain.spend(ApproxDP(0.1, 1e-10))
+    plain.spend(ApproxDP(0.5, 0.0))  # as it was told
+
+
+def test_what_rounding_leaves_is_nothing() -> None:
+    budget = Filter(PureDP(1.0))
+    for _ in range(10):
+        budget.spend(PureDP(math.nextafter(0.1, 0)))
+    with pytest.raises(BudgetExceeded, match="nothing is left unless you raise the total"):
+        budget.spend(PureDP(0.1))
+
+
+def test_a_total_of_another_kind_says_what_it_lacks() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"epsilon=3 cannot hold a cost of epsilon=0\.1, delta=1e-09: it has no delta"
+    ):
+        Filter(PureDP(3.0)).spend(ApproxDP(0.1, 1e-9))
+    with pytest.raises(InvalidInput, match="it is in rho, and has no delta"):
+        Filter(ZCDP(3.0)).spend(ApproxDP(0.1, 1e-9))
+
+
 def test_a_refusal_of_rho_says_what_it_takes_of_epsilon_and_delta() -> None:
     total, cost = ApproxDP(0.2, 1e-10), ZCDP(0.0067544947700)
     with pytest.raises(BudgetExceeded, match=r"requested rho=0\.0067545, which takes ") as error:

@@ -99,7 +99,10 @@ def test_it_is_still_there_when_opened_again(path: Path) -> None:
     [
         ({"total": ApproxDP(2.0, 1e-9)}, "has a total of epsilon=1, delta=1e-09, not epsilon=2, delta=1e-09"),
         ({"total": PureDP(1.0)}, "not epsilon=1; leave it out, or use raise_total"),
-        ({"dataset": "census"}, "belongs to dataset 'people', not to 'census'"),
+        (
+            {"dataset": "census"},
+            "belongs to dataset 'people', not to 'census': if these are its records, name it: dataset='people'",
+        ),
         ({"neighbours": "replace-one"}, "counts under add-remove, not under replace-one"),
     ],
 )

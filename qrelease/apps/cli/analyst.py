@@ -1,11 +1,19 @@
 """`qrelease analyst add`, `revoke`, `reissue`, `raise` and `list`."""
 
 import argparse
+import sys
+from collections.abc import Mapping
+from typing import Final
 
 from qrelease.apps.cli.shared import LEDGER, action, ledger_place, opened, told
 from qrelease.errors import InvalidInput
 from qrelease.privacy.analysts import Analysts
-from qrelease.privacy.costs import ApproxDP, PureDP, cost_of
+from qrelease.privacy.costs import ApproxDP, Cost, PureDP, cost_of, six_digits
+from qrelease.privacy.filters import Tally, increase
+from qrelease.privacy.ledger import Ledger
+
+MEASURED_ANSWERS: Final = "online: answers"
+"""The label of what a session charges for a new answer."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +47,34 @@ def _add(arguments: argparse.Namespace) -> None:
             )
         if isinstance(total, PureDP) and arguments.delta:
             raise InvalidInput(f"the total of this ledger, {total}, has no delta: leave out --delta")
-        print(Analysts(ledger).add(arguments.name, cost_of(arguments.epsilon, arguments.delta)))
+        budget = cost_of(arguments.epsilon, arguments.delta)
+        print(Analysts(ledger).add(arguments.name, budget), flush=True)
+        _warn(ledger, arguments.name, budget)
+
+
+def _warn(ledger: Ledger, name: str, budget: Cost) -> None:
+    """On standard error: of a budget that is more than the total, or less than the last new answer would take."""
+    given, total = budget.to_json(), ledger.total.to_json()
+    if any(given[part] > total[part] for part in given):
+        print(
+            f"warning: {name} may spend {told(budget)}, more than the total of this ledger, {told(ledger.total)}: it"
+            " ends there, whoever asks",
+            file=sys.stderr,
+        )
+    answers = [e for e in ledger.history() if e.kind == "charge" and e.label == MEASURED_ANSWERS]
+    if not answers:
+        return
+    takes = increase(budget, Tally(), answers[-1].cost)
+    if takes is None or any(takes[part] > given[part] for part in given):
+        print(
+            f"warning: {name} cannot ask anything new: the last new answer here cost {told(answers[-1].cost)}, which"
+            f" takes {_listed(takes)} of a budget of {told(budget)}; raise it by `qrelease analyst raise {name}`",
+            file=sys.stderr,
+        )
+
+
+def _listed(takes: Mapping[str, float] | None) -> str:
+    return "more than all" if takes is None else ", ".join(f"{k}={six_digits(v)}" for k, v in takes.items())
 
 
 def _revoke(arguments: argparse.Namespace) -> None:
@@ -59,6 +94,7 @@ def _raise(arguments: argparse.Namespace) -> None:
         delta = known if arguments.delta is None else arguments.delta
         analysts.raise_budget(arguments.name, cost_of(arguments.epsilon, delta))
         found = analysts.named(arguments.name)
+        _warn(ledger, found.name, found.budget)
         print(f"{found.name}  budget {told(found.budget)}, spent {told(found.spent)}")
 
 

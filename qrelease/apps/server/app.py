@@ -52,6 +52,7 @@ from qrelease.apps.server.shapes import (
     Queries,
     Query,
     Quoted,
+    check_names,
     read_json,
     read_texts,
 )
@@ -186,6 +187,8 @@ class Handlers:
         """What a request brings, checked: the analyst, the parameters, the key and the body, in this order."""
         given: dict[str, Any] = {} if endpoint.public else {"analyst": await self._analyst(request, endpoint)}
         try:
+            if not endpoint.public:  # what watches a server's health may add something against caches
+                check_names([name for name, _ in request.query_params.multi_items()], endpoint.query_names)
             if endpoint.parameters:
                 texts = {**request.query_params, **request.path_params}
                 given["asked"] = read_texts(texts, endpoint.parameters)
@@ -338,7 +341,9 @@ class Handlers:
         if not self._public.has_synthetic_records:
             cells = self._public.domain.size
             raise Problem(
-                404, f"no synthetic records: the universe has {cells:,} cells, at most {MAX_HYPOTHESIS_CELLS:,} may"
+                404,
+                f"no synthetic records: the columns of this table have {cells:,} combinations of values (cells), and"
+                f" a server draws records for {MAX_HYPOTHESIS_CELLS:,} at most; questions are answered all the same",
             )
         async with self._turn_to_draw(asked.rows):
             try:
@@ -395,9 +400,16 @@ def application(handlers: Handlers) -> ASGIApp:
     return routed([*routes, fixed_route("/openapi.json", json.dumps(document()).encode(), "application/json")])
 
 
-def routed(routes: Sequence[Route]) -> ASGIApp:
-    """The application of these routes, for browsers too."""
-    served = Starlette(routes=routes, exception_handlers={HTTPException: _not_there})
+def routed(routes: Sequence[Route], hint: str = "see /docs") -> ASGIApp:
+    """The application of these routes, for browsers too.
+
+    hint  what is said where there is nothing
+    """
+
+    async def not_there(request: Request, error: Exception) -> Response:
+        return await _not_there(request, error, hint)
+
+    served = Starlette(routes=routes, exception_handlers={HTTPException: not_there})
     served.router.redirect_slashes = False  # it would redirect to whatever Host a request names
     return BrowserHeaders(served)
 
@@ -457,9 +469,9 @@ def _token(request: Request) -> str:
     return match.group(1) if match else ""
 
 
-async def _not_there(_: Request, error: Exception) -> Response:
+async def _not_there(_: Request, error: Exception, hint: str = "see /docs") -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return Problem(status, "see /docs", **dict(getattr(error, "headers", None) or {})).response()
+    return Problem(status, hint, **dict(getattr(error, "headers", None) or {})).response()
 
 
 def _records_response(content: bytes, format: str) -> Response:

@@ -12,7 +12,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,6 +30,9 @@ from qrelease.privacy.analysts import Analyst
 
 if TYPE_CHECKING:
     from qrelease.apps.server.metrics import Meter
+
+
+_HINT: Final = "this server has several datasets, each below /datasets/NAME, of those at /v1/datasets: see /docs"
 
 
 class Doors:
@@ -115,4 +118,4 @@ def datasets_application(
     for prefix in ("", PREFIX):
         routes.append(Route(f"{prefix}/health", health, methods=["GET"]))
         routes.append(fixed_route(f"{prefix}/openapi.json", described, "application/json"))
-    return routed([*routes, *page_routes(ENTRY_PAGES), *page_routes(prefix=PREFIX)])
+    return routed([*routes, *page_routes(ENTRY_PAGES), *page_routes(prefix=PREFIX)], _HINT)

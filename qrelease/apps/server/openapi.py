@@ -54,6 +54,12 @@ class Endpoint:
     public: bool = False
 
     @property
+    def query_names(self) -> tuple[str, ...]:
+        """The names of the parameters in its query."""
+        names = () if self.parameters is None else self.parameters.__struct_fields__
+        return tuple(name for name in names if f"{{{name}}}" not in self.path)
+
+    @property
     def name(self) -> str:
         """The last fixed part of the path."""
         return re.sub(r"/\{.*", "_one", self.path).rsplit("/", 1)[1]

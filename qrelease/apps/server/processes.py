@@ -353,6 +353,7 @@ def _office(
 def outlook(session: OnlineSession) -> str:
     """What an answer costs and how many the budget holds, one line, of public facts: the session's count of records."""
     from qrelease.mechanisms.online.canonical_group import CanonicalGroup
+    from qrelease.mechanisms.online.hypothesis import MAX_HYPOTHESIS_CELLS
     from qrelease.privacy import ZCDP, ApproxDP
     from qrelease.privacy.conversions import zcdp_of
     from qrelease.queries.workload import Workload
@@ -362,10 +363,15 @@ def outlook(session: OnlineSession) -> str:
     cost = session.price(CanonicalGroup.of(domain, count))
     whole = zcdp_of(total) if isinstance(cost, ZCDP) and isinstance(total, ApproxDP) else total
     (price, *_), (most, *_) = cost.to_json().values(), whole.to_json().values()
+    synthetic, most_cells = "", MAX_HYPOTHESIS_CELLS
+    if domain.size > most_cells:
+        synthetic = (
+            f"; no synthetic records: there are {domain.size:,} cells, and they are drawn for {most_cells:,} at most"
+        )
     within = f"{100 * session.mechanism.alpha:g}% of {session.records:,} records"
     return (
         f"a new answer within {within} costs {cost:.6g} by itself: {int(most / price):,} use up {total:.6g};"
-        " those that follow from earlier ones are free, and a synopsis for many may be cheaper"
+        f" those that follow from earlier ones are free, and a synopsis for many may be cheaper{synthetic}"
     )
 
 

@@ -40,17 +40,19 @@ class _RequestPurse:
     """An analyst's account, of which one request takes at most `most`: in ε, or in ρ where the budget is in ρ.
 
     taken    what it took so far, in the same number
+    terms    what it took since this was emptied last, in the budget's terms
     charges  in how many parts
     """
 
     def __init__(self, account: AnalystAccount, most: float | None) -> None:
         self._account, self._most, self.taken, self.charges = account, most, 0.0, 0
+        self.terms: dict[str, float] = {}
 
     def admits(self, cost: Cost) -> None:
         self._account.admits(cost)
         if self._most is None:
             return
-        takes = self._takes(cost)
+        takes = _first(self._account.takes(cost))
         if self.taken + takes > self._most * (1 + 1e-9):  # a quote's sum and the sum of its parts are rounded apart
             told = (
                 f"it would take {six_digits(takes)} of your budget by now, and at most"
@@ -59,13 +61,17 @@ class _RequestPurse:
             raise BudgetExceeded(f"{told}; ask for a new quote")
 
     def spend(self, cost: Cost) -> None:
-        self.taken += self._takes(cost)
+        takes = self._account.takes(cost)
+        self.taken += _first(takes)
+        for name, part in (takes or {}).items():
+            self.terms[name] = self.terms.get(name, 0.0) + part
         self.charges += 1
         self._account.spend(cost)
 
-    def _takes(self, cost: Cost) -> float:
-        taken = self._account.takes(cost)
-        return next(iter(taken.values())) if taken else math.inf
+
+def _first(takes: dict[str, float] | None) -> float:
+    """The first number of what a cost takes: ε, or ρ."""
+    return next(iter(takes.values())) if takes else math.inf
 
 
 def _so_far(taken: float, found: int, questions: Sequence[Question | NumberQuestion]) -> str:
@@ -166,8 +172,11 @@ class Service:
             try:
                 for question in questions:
                     answers += self._answers(purse, question)
+                    _tell(answers, purse)
             except (BudgetExceeded, StreamHalted) as end:
-                raise type(end)(f"{end}; {_so_far(purse.taken, len(answers), questions)}") from None
+                facts = end.facts if isinstance(end, BudgetExceeded) else ""
+                told = f"the server's {facts} (the data holder alone can raise it)" if facts else str(end)
+                raise type(end)(f"{told}; {_so_far(purse.taken, len(answers), questions)}") from None
             finally:
                 self._charges += purse.charges
             response = msgspec.json.encode(shapes.Answered(answers))
@@ -210,6 +219,13 @@ class Service:
     def synopsis(self) -> Histogram:
         """The hypothesis: what is made of it needs no transaction, since later answers do not change it."""
         return self._session.synopsis
+
+
+def _tell(answers: Sequence[shapes.Answer], purse: _RequestPurse) -> None:
+    """Say with the answer that has the cost, of those found last, what they took of the budget."""
+    if purse.terms:
+        paid = next(answer for answer in reversed(answers) if answer.cost is not None)
+        paid.takes, purse.terms = purse.terms, {}
 
 
 def _asked(question: Question | NumberQuestion) -> tuple[CanonicalQuery, ...] | NumericQuestion:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -28,6 +29,9 @@ MAX_ROWS: Final = 100_000
 
 MAX_VALUES: Final = 1 << 21
 """Of synthetic records in one response: rows times columns."""
+
+MAX_SHOWN: Final = 64
+"""Characters of an unknown name that are said again."""
 
 MAX_PAGE: Final = 100
 """Requests in one page of a history."""
@@ -84,17 +88,34 @@ class Answer(Shape):
 
     query: Annotated[str, Meta(description="the condition, in its one fixed spelling")]
     value: Annotated[float, Meta(description="a count; of numbers a sum, a mean, and so on")]
-    error: Annotated[float, Meta(description="with probability 1 - beta the true count is this close")]
+    error: Annotated[
+        float, Meta(description="with probability 1 - beta the truth is this close; of numbers, low and high")
+    ]
     source: Source
     cost: Cost
     low: (
-        Annotated[float, Meta(description="of numbers: what the answer lies between, as far as its counts hold")]
+        Annotated[
+            float,
+            Meta(
+                description="of numbers: what the true answer lies between, except with beta for each count"
+                " that it is made of; of a quantile it allows for rank_error"
+            ),
+        ]
         | UnsetType
     ) = UNSET
     high: float | UnsetType = UNSET
     rank_error: (
-        Annotated[float, Meta(description="of a quantile: how far its rank may be off, a count")] | UnsetType
+        Annotated[
+            float, Meta(description="of a quantile: how many records its rank may be off by; low and high allow for it")
+        ]
+        | UnsetType
     ) = UNSET
+    takes: Annotated[
+        dict[str, float] | None,
+        Meta(
+            description="by how much it raised what your budget says that you have spent, in its terms; null for free"
+        ),
+    ] = None
 
 
 class Answered(Shape):
@@ -265,7 +286,17 @@ def read_json(raw: bytes | bytearray, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"the body: {_line(error)}{_known(str(error), kind)}") from None
+        raise InvalidInput(f"the body: {_line(error)}{_known(str(error), kind)}{_example(str(error), kind)}") from None
+
+
+def check_names(given: Sequence[str], known: Sequence[str]) -> None:
+    """Raise `InvalidInput` for a parameter that is unknown or given twice: it may have been to limit a price."""
+    for name in given:
+        if name not in known:
+            has = f"it may have {', '.join(known)}" if known else "it has none"
+            raise InvalidInput(f"the query has an unknown parameter {name[:MAX_SHOWN]!r}{meant(name, known)}; {has}")
+        if given.count(name) > 1:
+            raise InvalidInput(f"the query has the parameter {name!r} more than once")
 
 
 def read_texts(texts: dict[str, str], kind: type[_T]) -> _T:
@@ -298,6 +329,30 @@ def _known(error: str, kind: type) -> str:
     return f"{meant(unknown, names)}; it may have {', '.join(names)}"
 
 
+def _example(error: str, kind: type) -> str:
+    """What a body of queries looks like, at the place of an error, or how many queries it may have; else nothing."""
+    if kind not in (Query, Queries):
+        return ""
+    if _TOO_MANY.search(error):
+        return f"; a request has {MAX_BATCH} queries at most: divide them among several"
+    *_, inner = ("", *_STEP.findall(error.rpartition(" - at `$")[2]))
+    if inner not in EXAMPLES:  # of a member of a range, the range
+        inner = "range" if ".range" in error else ""
+    if inner:
+        return f"; a query is like {EXAMPLES[inner]}"
+    return f'; it is like {{"queries": [{_QUERY}, ...]}}' if kind is Queries else f"; it is like {_QUERY}"
+
+
+EXAMPLES: Final = {
+    "where": '{"where": "COLUMN = VALUE and COLUMN >= NUMBER"}',
+    "marginal": '{"marginal": ["COLUMN", "COLUMN"]}',
+    "range": '{"range": {"column": "COLUMN", "low": "40", "high": "49"}}',
+    "numbers": '{"numbers": "mean:COLUMN by COLUMN"}',
+}
+"""A query of each kind, in words that are no column's."""
+
+_QUERY: Final = '{"where": "COLUMN = VALUE"} or {"numbers": "mean:COLUMN by COLUMN"}'
+_TOO_MANY: Final = re.compile(rf"length <= {MAX_BATCH}(?: - at `\$\.queries`)?$")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$([^`]*)`)?", re.DOTALL)
 _STEP: Final = re.compile(r"\.(\w+)|\[[^]]*\]")
 

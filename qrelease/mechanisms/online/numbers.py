@@ -15,7 +15,10 @@ a number may be from its cell's.
 
 *Quantiles* are found by halving: at each step a family asks how many records of each group are in the cells up to one
 in the middle, which decides where each group goes on. The cell that is found has a rank within E(1 + p) of p N. They
-pay step by step, and a synopsis is bought on the way only within what was quoted.
+pay step by step, and a synopsis is bought on the way only within what was quoted. What they lie between is read off
+those numbers C(c), and those that are known besides: above every cell c with C(c) + E <= p(N - E) - 1, and up to every
+one with C(c) - E >= p(N + E) + 1, to the ends of the bins. The one record is for the definitions of a quantile, which
+take the record before or behind the rank p N, or a point between the two.
 """
 
 from __future__ import annotations
@@ -79,8 +82,8 @@ class NumberAnswer:
     value
         The answer.
     low, high
-        What it lies between, with probability 1 - kβ for the k numbers that it is made of; of a quantile the cell that
-        was found.
+        What it lies between, with probability 1 - kβ for the k numbers that it is made of; of a quantile the ends of
+        the bins that it may be in, as far as its rank may be off.
     source
         Where it came from, as in `OnlineAnswer`: the dearest of its parts.
     cost
@@ -99,7 +102,7 @@ class NumberAnswer:
 
     @property
     def error(self) -> float:
-        """How far off the answer may be; of a quantile half of its cell."""
+        """How far off the answer may be."""
         return max(self.high - self.value, self.value - self.low)
 
     def __str__(self) -> str:
@@ -432,7 +435,8 @@ class _Quantiles:
     """Quantiles by halving, of all groups at once."""
 
     def __init__(self, session: AnsweringSession, families: Families, purse: Purse) -> None:
-        self._families, self._asked = families, _Asked(session, purse)
+        self._session, self._families, self._asked = session, families, _Asked(session, purse)
+        self._counted: list[tuple[Ints, Floats, Floats]] = []
 
     def answers(self) -> list[NumberAnswer]:
         question, texts = self._families.question, self._families.texts()
@@ -440,22 +444,82 @@ class _Quantiles:
         found = [(p, *self._cells(p, n)) for p in question.probabilities]
         values, cost, source = question.values, self._asked.cost, self._asked.source
         answers: list[NumberAnswer] = []
+        within = [self._ends(p, cells, n, error) for p, cells, _ in found]
         for group, text in enumerate(texts):
-            for p, cells, off in found:
-                cell = int(cells[group])
-                ends = float(values.mean[cell]), float(values.low[cell]), float(values.high[cell])
+            for (p, cells, off), (lows, highs) in zip(found, within, strict=True):
+                cell, low, high = (int(codes[group]) for codes in (cells, lows, highs))
+                ends = float(values.mean[cell]), float(values.low[low]), float(values.high[high])
                 rank = float(off[group] + p * error[group])
                 named = f"quantile({p!r}){text[text.index(':') :]}"
                 answers.append(NumberAnswer(named, *ends, source, None if answers else cost, rank))
         return answers
 
     def _cells(self, p: float, n: Floats) -> tuple[Ints, Floats]:
-        """The first cell of each group up to which there are p of its records; and the error of the last step."""
-        search, error = _QuantileSearch(self._families, p), np.zeros(len(n))
+        """The first cell of each group up to which there are p of its records; and the largest error on the way."""
+        search, most = _QuantileSearch(self._families, p), np.zeros(len(n))
         while not search.done:
-            running, error = self._asked.values(search.family)
+            upto = search.middle
+            running, error = self._asked.values(self._families.prefixes(upto))
+            self._counted.append((upto, running, error))
             search.take(running, n)
-        return search.high, error
+            most = np.maximum(most, error)
+        return search.high, most
+
+    def _ends(self, p: float, cells: Ints, n: Floats, error: Floats) -> tuple[Ints, Ints]:
+        """The first and the last cell that the quantile of each group may be in, where it was found in these."""
+        ends = _QuantileEnds(self._families, p, n, error)
+        for counted in self._counted:
+            ends.take(*counted)
+        ends.narrow(self._session, cells)
+        return np.minimum(ends.low, cells), np.maximum(ends.high, cells)
+
+
+@final
+class _QuantileEnds:
+    """The cells, of each group, that its quantile lies in or between, by numbers that are as near as they say.
+
+    Parameters
+    ----------
+    families
+        The queries of the question.
+    p
+        Which quantile.
+    n, error
+        How many records each group has, (groups,), and how far off that may be.
+
+    Attributes
+    ----------
+    low, high : ndarray of shape (groups,), int64
+        The first and the last cell.
+    """
+
+    def __init__(self, families: Families, p: float, n: Floats, error: Floats) -> None:
+        self._families = families
+        fewest, most = np.maximum(n - error, 0.0), n + error
+        self._below, self._upto = p * fewest - 1, np.minimum(p * most + 1, most)
+        self.low = np.zeros(len(n), np.int64)
+        self.high = np.full(len(n), families.cells - 1)
+
+    def take(self, upto: Ints, running: Floats, error: Floats) -> None:
+        """Learn how many records, (groups,), are in the cells up to one, and how far off that may be."""
+        is_above = (running + error <= self._below) | (running + error < 1)
+        self.low = np.where(is_above, np.maximum(self.low, upto + 1), self.low)
+        self.high = np.where(running - error >= self._upto, np.minimum(self.high, upto), self.high)
+
+    def narrow(self, session: AnsweringSession, found: Ints) -> None:
+        """Ask for more such numbers, as long as they are known already: by halving, below a cell and from it on."""
+        for is_low in (True, False):
+            first, last = (self.low, found) if is_low else (found, self.high)
+            while (first < last).any():
+                middle = (first + last) // 2
+                family = self._families.prefixes(middle)
+                if session.missing(family):
+                    break
+                answers = session.answers(family)
+                self.take(middle, _values(answers), np.array([a.error for a in answers]))
+                is_settled = self.low > middle if is_low else self.high > middle
+                first, last = np.where(is_settled, middle + 1, first), np.where(is_settled, last, middle)
+                first = np.minimum(first, last)
 
 
 @final
@@ -478,13 +542,19 @@ class _QuantileSearch:
         return int((self.high - self.low).max()).bit_length()
 
     @property
+    def middle(self) -> Ints:
+        """Up to which cell of each group the records are counted next."""
+        middle: Ints = (self.low + self.high) // 2
+        return middle
+
+    @property
     def family(self) -> CanonicalGroup:
         """What is asked next: how many records are in the cells up to the middle."""
-        return self._families.prefixes((self.low + self.high) // 2)
+        return self._families.prefixes(self.middle)
 
     def take(self, running: Floats, n: Floats) -> None:
         """Go on by its answers, where each group has so many records."""
-        middle = (self.low + self.high) // 2
+        middle = self.middle
         enough = running >= self._p * n
         self.high = np.where(enough, middle, self.high)
         self.low = np.where(enough, self.low, np.minimum(middle + 1, self.high))

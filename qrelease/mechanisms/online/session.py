@@ -69,6 +69,8 @@ from qrelease.queries.classes import Conjunctions
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 
+_ANOTHER_KEY: Final = "open another session by key=NAME in Python, or serve --session NAME"
+
 _as_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -130,8 +132,12 @@ class Online:
             object.__setattr__(self, "records", natural("records", self.records))
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours, records: int | None) -> None:
-        """`InvalidInput` for too few records, where their number is public; for an α out of reach, if given it."""
+        """`InvalidInput` for too few records, where their number is public, and for an α out of reach, if given it; for
+        a cap that can count no records.
+        """
         check_cost(cost)
+        if records is None:  # a cap that holds not even the first look at them is no session
+            SessionState(domain, neighbours, cost, self.alpha, self.beta, self.declared, None).count()
         known = self.records if records is None else records
         if known is None:
             return
@@ -173,7 +179,8 @@ class Online:
             columns = opened.pop("columns", None) == terms["columns"]
             what = f"was opened with {json.dumps(opened)}" if columns else "is over other columns, labels or bins"
             raise LedgerError(
-                f"the session with key {journal.key!r} {what}; go on with what it was opened with, or use another key"
+                f"the session with key {journal.key!r} {what}; go on with what it was opened with, or use another key:"
+                f" {_ANOTHER_KEY}"
             )
         return OnlineSession(self, private, journal, entries[1:])
 
@@ -229,13 +236,25 @@ class OnlineSession:
         self._replayed = journal.length - len(entries)
         self._replay(entries)
         self.catch_up()
-        while not self._state.records:
-            self._deliver(self._find_or_buy(None, None)[0], None)
+        self._count_records()
 
     @property
     def _lock(self) -> AbstractContextManager[object]:
         """One thread at a time."""
         return self._session_lock.lock
+
+    def _count_records(self) -> None:
+        """Buy noisy counts until the number of records is known; `InvalidInput` for too few, and what that cost."""
+        try:
+            while not self._state.records:
+                self._deliver(self._find_or_buy(None, None)[0], None)
+        except InvalidInput as error:
+            paid = "nothing" if self.spent is None else f"{self.spent:.6g}"
+            raise InvalidInput(
+                f"{error}; to find that out, {paid} was charged, which stays spent, and the session with key"
+                f" {self.key!r} keeps its alpha: {_ANOTHER_KEY}. With records=N (--records N), about how many there"
+                " are, if that is public, what is out of reach is refused before anything is charged"
+            ) from None
 
     # What it is asked
 

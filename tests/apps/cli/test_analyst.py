@@ -1,14 +1,21 @@
 """The commands for analysts of a server."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from serving import TABLE
 
 from qrelease.apps.cli import main
+from qrelease.mechanisms.online.session import Online
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.analysts import Analysts
+from qrelease.privacy.costs import six_digits
+from qrelease.privacy.filters import Tally, increase
 from qrelease.privacy.ledger import Ledger
+from qrelease.release.curator import Curator
 
 
 def test_a_token_is_issued_again_and_a_budget_raised(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,6 +37,40 @@ def test_a_token_is_issued_again_and_a_budget_raised(folder: Path, capsys: pytes
         analysts.revoke("ada")
         assert analysts.holder(new) is None
         assert analysts.holder(analysts.reissue("ada")) is not None
+
+
+def test_a_budget_above_the_total_is_warned_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Ledger.open("l", PureDP(1.0)).close()
+    assert main(["analyst", "add", "ada", "--epsilon", "1", "--ledger", "l"]) == 0
+    assert not capsys.readouterr().err
+    assert main(["analyst", "add", "bob", "--epsilon", "5", "--ledger", "l"]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.split()) == 1
+    assert "warning: bob may spend epsilon=5, more than the total of this ledger, epsilon=1" in err
+    assert main(["analyst", "raise", "ada", "--epsilon", "2", "--ledger", "l"]) == 0
+    assert "warning: ada may spend epsilon=2, more than the total" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cap", [PureDP(1.0), ApproxDP(1.0, 1e-9)], ids=str)
+def test_a_budget_that_holds_not_one_answer_is_warned_of(
+    cap: PureDP | ApproxDP, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def add(name: str, share: float) -> str:
+        delta = ["--delta", f"{cap.delta / 10!r}"] if isinstance(cap, ApproxDP) else []
+        given = ["analyst", "add", name, "--ledger", "l", "--epsilon", f"{share * cost!r}", *delta]
+        assert main(given) == 0
+        return capsys.readouterr().err
+
+    with Ledger.open(folder / "l", cap, neighbours="replace-one") as ledger:
+        session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(), cap)
+        answer = session.answer("sex = F")
+        takes = increase(replace(cap, delta=cap.delta / 10) if isinstance(cap, ApproxDP) else cap, Tally(), answer.cost)
+        cost = takes["epsilon"]
+    assert not add("ada", 1.01)
+    said = add("bob", 0.5)
+    assert "warning: bob cannot ask anything new: the last new answer here cost" in said
+    assert f"takes epsilon={six_digits(cost)}" in said
+    assert "qrelease analyst raise bob" in said
 
 
 def test_adding_an_analyst_says_what_to_type(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

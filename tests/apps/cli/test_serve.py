@@ -8,6 +8,7 @@ import pytest
 from commands import SERVED
 
 from qrelease.apps.cli import main
+from qrelease.privacy.ledger import Ledger
 
 
 def test_options_stand_in_the_file_or_on_the_command_line(served, capsys):
@@ -85,3 +86,24 @@ def test_an_alpha_that_no_table_of_the_public_size_could_meet_is_refused_before_
         assert reason in message
         assert message.count("\n") == 1
         assert not ledger.exists()
+
+
+def test_too_few_records_are_told_with_what_was_charged_and_another_session_can_be_opened(tmp_path):
+    """In a process of its own, since a server takes the process for itself."""
+    (tmp_path / "people.csv").write_text("sex\n1\n0\n")
+    (tmp_path / "people.json").write_text('{"sex": 2}')
+    given = "serve --data people.csv --schema people.json --ledger people.ledger --epsilon 1 --port 0"
+
+    def run(*more):
+        command = [sys.executable, "-m", "qrelease", *given.split(), *more]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 2
+        return done.stderr.splitlines()[0]
+
+    first = run("--alpha", "0.001")
+    with Ledger.open(tmp_path / "people.ledger") as ledger:
+        assert f"to find that out, {ledger.spent:.6g} was charged, which stays spent" in first
+    assert "serve --session NAME" in first
+    assert "--records N" in first
+    assert "serve --session NAME" in run("--alpha", "0.05")  # under the same name
+    assert "too few records" in run("--alpha", "0.01", "--session", "another")  # a session of its own, as small

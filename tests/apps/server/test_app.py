@@ -47,6 +47,27 @@ def test_a_token_is_needed_and_is_stored_nowhere(server, path):
 
 
 @pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("/v1/query?mst=1", "unknown parameter 'mst' (did you mean 'most'?); it may have most"),
+        ("/v1/query?most=1&most=0", "'most' more than once"),
+        ("/v1/batch?MOST=0", "(did you mean 'most'?)"),
+        ("/v1/quote?most=0", "unknown parameter 'most'; it has none"),
+    ],
+)
+def test_a_misspelt_limit_of_the_price_is_no_limit_that_is_left_out(server, target, told):
+    body = WOMEN if "/query" in target else {"queries": [WOMEN]}
+    assert told in problem(server.post(target, body), 400)
+    assert server.get("/v1/budget").json["server"]["spent"] is None
+
+
+def test_other_parameters_are_known_too(server):
+    for path in ("/v1/budget?rows=3", "/v1/synthetic?row=3", "/v1/history/1?number=2", "/v1/dummy?rows=3&rows=3"):
+        problem(server.get(path), 400)
+    assert server.get("/health?at=12").status == 200
+
+
+@pytest.mark.parametrize(
     ("body", "status"),
     [
         (b"", 400),

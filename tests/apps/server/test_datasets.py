@@ -42,6 +42,11 @@ def both(tmp_path):
         yield app
 
 
+def test_who_asks_at_the_root_is_told_where_the_datasets_are(both):
+    assert "below /datasets/NAME" in problem(Client(both).post("/v1/query", {"where": "sex = 'F'"}), 404)
+    assert "below /datasets/NAME" in problem(Client(both, "no-token").get("/v1/budget"), 404)
+
+
 def under(client, name):
     """The same client, of one dataset."""
 

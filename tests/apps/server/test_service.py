@@ -13,7 +13,7 @@ import pytest
 from instead import Instead
 from replies import problem, read
 from serving import CAP, TABLE, WOMEN, YOUNG, Client, admit, spent, with_accounts, with_answers, worker
-from worlds import PEOPLE
+from worlds import PEOPLE, coded, random_table
 
 from qrelease.apps.cli import main
 from qrelease.apps.server.processes import outlook
@@ -22,6 +22,7 @@ from qrelease.apps.server.service import Service
 from qrelease.apps.server.shapes import Query
 from qrelease.apps.server.transactions import Transactions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, OutOfMemory
+from qrelease.mechanisms.online.hypothesis import MAX_HYPOTHESIS_CELLS
 from qrelease.mechanisms.online.session import Online
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP
@@ -446,6 +447,53 @@ def test_what_cannot_be_written_down_is_not_charged_nor_shown(path, caplog):
         assert first["source"] == "measured"
         assert spent(path) == first["cost"]["epsilon"]
     assert [r.message for r in caplog.records] == ["a fault: ZeroDivisionError"] * 2
+
+
+@pytest.mark.parametrize("cap", [PureDP(0.5), ApproxDP(0.5, 1e-6)], ids=str)
+def test_an_answer_says_what_it_took_of_the_budget_in_the_budgets_terms(path, cap):
+    """So that prices in rho, too, can be added up and compared with the budget."""
+    with worker(path, cap=cap) as app:
+        with Ledger.open(path) as ledger:
+            token = Analysts(ledger).add("ada", cap)
+        ada = Client(app, token)
+        for queries in (
+            [WOMEN, YOUNG],
+            [MEANS],
+            [{"numbers": "quantile(.5):grade"}, {"marginal": ["sex", "grade"]}, WOMEN],
+        ):
+            before = ada.get("/v1/budget").json["analyst"]["spent"] or {}
+            quotes = ada.post("/v1/quote", {"queries": queries}).json["quotes"]
+            answers = ada.post("/v1/batch", {"queries": queries}).json["answers"]
+            assert [a["takes"] is None for a in answers] == [a["cost"] is None for a in answers]
+            after = ada.get("/v1/budget").json["analyst"]["spent"]
+            took = {name: sum((a["takes"] or {name: 0})[name] for a in answers) for name in after}
+            assert took == pytest.approx({name: after[name] - before.get(name, 0) for name in after}, abs=1e-12)
+            if queries[0] == WOMEN:
+                assert answers[0]["takes"] == pytest.approx(quotes[0]["takes"])
+
+
+def test_an_analyst_is_told_who_can_raise_which_budget(path):
+    with worker(path, cap=PureDP(0.02), mechanism=Online(alpha=0.05)) as app:
+        poor, rich = Client(app, admit(path, "poor", 1e-4)), Client(app, admit(path, "rich", 1.0))
+        said = problem(poor.ask(WOMEN), 402)
+        assert said.startswith("poor's budget exceeded: total epsilon=0.0001; spent")
+        assert "the data holder can raise your budget" in said
+        replies = [
+            rich.ask({"where": f"age in {{{a}}} and grade = {g}"}) for a in ("0..19", "20..39") for g in range(3)
+        ]
+        replies += [rich.ask({"numbers": "quantile(.1,.5,.9):age by sex*grade"})]
+        said = [problem(r, 402) for r in replies if r.status != 200]
+        assert said
+        assert all(s.startswith("the server's budget exceeded: total epsilon=0.02; spent") for s in said)
+        assert all("the data holder alone can raise it" in s and "ask for at most" not in s for s in said)
+
+
+def test_the_outlook_says_where_there_are_no_synthetic_records():
+    for cells, told in ((MAX_HYPOTHESIS_CELLS // 2 + 1, True), (2, False)):
+        table = random_table(coded(2, cells), 1_000, 0)
+        with Ledger.open(None, PureDP(1.0), neighbours="replace-one") as ledger:
+            said = outlook(Curator(table, ledger, Entropy.insecure(1)).open(Online(), PureDP(1.0)))
+        assert ("; no synthetic records: there are 4,194,306 cells" in said) == told
 
 
 @pytest.mark.parametrize("cap", [PureDP(0.5), ApproxDP(0.5, 1e-6)])

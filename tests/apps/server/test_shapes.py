@@ -6,7 +6,18 @@ from itertools import combinations
 import pytest
 from msgspec import UNSET, to_builtins
 
-from qrelease.apps.server.shapes import MAX_BATCH, MAX_TEXT, Drawn, Limit, Page, Queries, Query, read_json, read_texts
+from qrelease.apps.server.shapes import (
+    EXAMPLES,
+    MAX_BATCH,
+    MAX_TEXT,
+    Drawn,
+    Limit,
+    Page,
+    Queries,
+    Query,
+    read_json,
+    read_texts,
+)
 from qrelease.errors import InvalidInput
 
 WAYS = {
@@ -45,16 +56,16 @@ def test_a_query_that_asks_in_no_way_or_in_several_is_refused(ways):
         ({"queries": [{"marginal": ["x"] * 17}]}, "length <= 16"),
         ({"queries": [{"range": {"column": "a", "low": "1"}}]}, "missing required field `high`"),
         ({"queries": [{"where": "a", "so\nwhat": 1}]}, "unknown field `so what`"),
-        ({"queries": [{"where": "a"}], "most": 1}, "unknown field `most`; it may have queries$"),
+        ({"queries": [{"where": "a"}], "most": 1}, "unknown field `most`; it may have queries; it is like"),
         (
             {"queries": [{"wher": "a"}]},
-            r"`wher` - at `\$\.queries\[0\]` \(did you mean 'where'\?\); it may have where, marginal, range, numbers$",
+            r"`wher` - at `\$\.queries\[0\]` \(did you mean 'where'\?\); it may have where, marginal, range, numbers",
         ),
         (
             {"queries": [{"range": {"column": "a", "low": "1", "height": "2"}}]},
-            r"`height` - at `\$\.queries\[0\]\.range` \(did you mean 'high'\?\); it may have column, low, high$",
+            r"`height` - at `\$\.queries\[0\]\.range` \(did you mean 'high'\?\); it may have column, low, high",
         ),
-        ({"queries": [{"a`b - at `$.x": 1}]}, "it may have where, marginal, range, numbers$"),
+        ({"queries": [{"a`b - at `$.x": 1}]}, "it may have where, marginal, range, numbers; it is like"),
         ({"a` - at `$.x": 1}, r"unknown field `a` - at `\$\.x`"),
     ],
 )
@@ -62,6 +73,34 @@ def test_another_shape_is_refused_in_one_line(given, told):
     with pytest.raises(InvalidInput, match=told) as refused:
         read_json(json.dumps(given).encode(), Queries)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "example"),
+    [
+        (Queries, {"where": "age >= 50"}, '; it is like {"queries": [{"where": "COLUMN = VALUE"} or '),
+        (Queries, {"queries": ["age >= 50"]}, '; it is like {"queries": [{"where": "COLUMN = VALUE"} or '),
+        (Query, "age >= 50", '; it is like {"where": "COLUMN = VALUE"} or {"numbers": "mean:COLUMN by COLUMN"}'),
+        (Query, {"marginal": "female"}, '; a query is like {"marginal": ["COLUMN", "COLUMN"]}'),
+        (Query, {"range": {"column": "age", "low": 40}}, '"low": "40", "high": "49"}}'),
+        (Queries, {"queries": [{"numbers": ["mean:age"]}]}, '; a query is like {"numbers": "mean:COLUMN by COLUMN"}'),
+        (
+            Queries,
+            {"queries": [{"where": "a"}] * 101},
+            "; a request has 100 queries at most: divide them among several",
+        ),
+    ],
+)
+def test_another_shape_is_told_what_it_should_be_like(kind, given, example):
+    with pytest.raises(InvalidInput) as refused:
+        read_json(json.dumps(given).encode(), kind)
+    assert example in str(refused.value)
+
+
+def test_examples_are_queries():
+    assert [*EXAMPLES] == [*WAYS]
+    for way, text in EXAMPLES.items():
+        assert [*to_builtins(read_json(text.encode(), Query))] == [way]
 
 
 def test_limits_themselves_are_allowed():

@@ -26,7 +26,7 @@ def test_a_universe_too_large_for_a_hypothesis_has_no_synthetic_records(path):
     domain = coded(2, MAX_HYPOTHESIS_CELLS // 2 + 1)
     with worker(path, table=random_table(domain, 1_000, 0)) as app:
         refused = problem(Client(app, admit(path, "ada")).get("/v1/synthetic"), 404)
-    assert f"no synthetic records: the universe has {domain.size:,} cells" in refused
+    assert f"no synthetic records: the columns of this table have {domain.size:,} combinations" in refused
 
 
 def test_whether_there_are_synthetic_records_follows_from_public_sizes_alone(path, caplog):

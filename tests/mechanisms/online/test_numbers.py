@@ -9,8 +9,11 @@ from worlds import table_of
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
+from qrelease.mechanisms.base import OnlineAnswer
+from qrelease.mechanisms.online import numbers
 from qrelease.mechanisms.online.numbers import MAX_ONLINE_GROUPS
 from qrelease.mechanisms.online.purchasing import POLICY
+from qrelease.mechanisms.online.quotes import Quote
 from qrelease.mechanisms.online.session import Online
 from qrelease.privacy import PureDP
 from qrelease.queries.canonical import canonical_name
@@ -91,9 +94,8 @@ def test_answers_are_within_their_ends_and_their_quotes(cap, neighbours):
                 true = truth(question)
                 assert len(answers) == len(true)
                 known = [(a, t) for a, t in zip(answers, true, strict=True) if not np.isnan(t)]
-                if question.kind != "quantile":
-                    assert all(a.low - 1e-6 <= t <= a.high + 1e-6 for a, t in known), text
-                    assert all(a.low <= a.value <= a.high for a in answers)
+                assert all(a.low - 1e-6 <= t <= a.high + 1e-6 for a, t in known), text
+                assert all(a.low <= a.value <= a.high for a in answers)
                 again = session.numbers(text)
                 assert [a.value for a in again] == [a.value for a in answers]
                 assert all(a.cost is None for a in again)
@@ -127,6 +129,114 @@ def test_quantiles_have_the_rank_that_they_say():
                 assert answer.rank_error <= 0.02 * 6_000 * (1 + p) * 1.001
 
 
+CELLS, GROUPS = 3, 54
+BINNED = Domain(
+    (
+        Attribute("delay", "number", edges=(0, 10, 20, 90), integer=True),
+        Attribute("world", "coded", codes=GROUPS, ordered=True),
+    )
+)
+DEFINITIONS = (
+    "inverted_cdf", "closest_observation", "linear", "weibull", "median_unbiased", "lower", "higher", "midpoint"
+)  # fmt: skip
+
+
+class OffBy:
+    """A session in whose table each group is a world of its own, and whose answers are off by what is said of each.
+
+    Parameters
+    ----------
+    counts
+        (groups, cells), the records of each world.
+    off
+        (groups, cells), how far off the number of records up to each cell is, that is told.
+    of_all, of_some
+        What is told of how far off the numbers of all records are, and of those up to a cell before the last.
+    known
+        Whether all of them are known before anything is asked.
+    """
+
+    domain, cost = BINNED, PureDP(1.0)
+
+    def __init__(self, counts, off, known, of_all=1.0, of_some=1.0):
+        self.told, self.known = np.cumsum(counts, axis=1) + off, known
+        self.errors = np.array([of_some] * (CELLS - 1) + [of_all])
+        self.seen = set()
+
+    def answers(self, family, purse=None):
+        self.seen.add(family.queries)
+        upto = np.asarray(family.group.queries.rows).reshape(GROUPS, CELLS, GROUPS)
+        cells = upto[np.arange(GROUPS), :, np.arange(GROUPS)].sum(axis=1)
+        told = self.told[np.arange(GROUPS), cells - 1].tolist(), self.errors[cells - 1].tolist()
+        return [OnlineAnswer(value, error, "measured") for value, error in zip(*told, strict=True)]
+
+    def quote(self, query, purse=None):
+        return Quote(None, "cached")
+
+    def price(self, group):
+        return PureDP(1.0)
+
+    def missing(self, group):
+        return not self.known and group.queries not in self.seen
+
+
+TABLES = [c for c in itertools.product(range(5), repeat=CELLS) if 1 <= sum(c) <= 4]
+WORLDS = [*itertools.product(TABLES, itertools.product((-1, 0, 1), repeat=CELLS))]
+"""All tables of 1 to 4 records in 3 bins, and all counts off by 0 or by the error, 1, on either side."""
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 0.9, 1.0])
+def test_the_ends_of_a_quantile_hold_in_every_world_that_the_counts_leave(p):
+    """And so do not those of its bin alone, nor those of who takes the number of all, or of some, for exact."""
+    assert not len(WORLDS) % GROUPS
+    low, high = quantiles_by_every_definition(p)
+    for known in (True, False):
+        said = ends_of_quantiles(p, known=known)
+        assert not outside(said[:, :2], low, high)
+        assert (said[:, 1] - said[:, 0] < 89).mean() > 0.03
+    edges = np.array(BINNED["delay"].edges)
+    found = np.searchsorted(edges, said[:, 2], side="right") - 1
+    assert outside(np.stack([edges[found], edges[found + 1] - 1], axis=1), low, high)
+    assert outside(ends_of_quantiles(p, known=True, of_all=0.0), low, high)
+    assert outside(ends_of_quantiles(p, known=True, of_some=0.0), low, high)
+
+
+def ends_of_quantiles(p, **told):
+    """What a session says that the quantile of each world lies between, and where it is: (worlds, 3)."""
+    question = NumericQuestion.parse(BINNED, f"quantile({p}):delay by world")
+    counts, off = (np.array(x).reshape(-1, GROUPS, CELLS) for x in zip(*WORLDS, strict=True))
+    found = [numbers.answer(OffBy(c, o, **told), question) for c, o in zip(counts, off, strict=True)]
+    return np.array([[a.low, a.high, a.value] for answers in found for a in answers])
+
+
+def outside(said, low, high):
+    """In how many worlds a quantile is not where it was said to be."""
+    return int(((said[:, 0] > low) | (said[:, 1] < high)).sum())
+
+
+def quantiles_by_every_definition(p):
+    """The least and the largest quantile, (worlds,), whatever definition is taken, wherever in its bin a record is."""
+    ends, found = np.array(BINNED["delay"].edges), []
+    for row in TABLES:
+        first, last = np.repeat(ends[:-1], row), np.repeat(ends[1:] - 1, row)
+        each = [[np.quantile(v, p, method=m) for m in DEFINITIONS] for v in (first, last)]
+        found.append((min(each[0]), max(each[1])))
+    return np.repeat(found, len(WORLDS) // len(TABLES), axis=0).T
+
+
+def test_the_ends_of_a_quantile_are_as_near_as_the_counts_allow():
+    """Where a synopsis knows all counts, the next bin on either side is surely beyond the rank error."""
+    delay, _, late = data()
+    with opened(Online(alpha=0.02, beta=0.01, declared=Conjunctions(2)), table=table()) as session:
+        for answer, group in zip(session.numbers("quantile(.5):delay by late"), range(2), strict=True):
+            v = np.sort(delay[late == group])
+            slack = 2 * answer.rank_error + 2
+            first = v[max(int(0.5 * len(v) - slack), 0)]
+            last = v[min(int(0.5 * len(v) + slack), len(v) - 1)]
+            assert first - 1 <= answer.low <= answer.high <= last + 1
+            assert answer.high - answer.low < 39 / 2
+
+
 def test_a_family_costs_what_one_answer_costs():
     with opened(MECHANISM, neighbours=ADD, table=table()) as session:
         one = session.quote("carrier = AA").cost
@@ -146,10 +256,9 @@ def test_a_synopsis_of_conjunctions_gives_numbers_for_nothing():
                 assert session.quote_numbers(text).cost is None
                 answers = session.numbers(text)
                 assert {a.source for a in answers} == {"synopsis"}
-                if "quantile" not in text:
-                    true = truth(NumericQuestion.parse(DOMAIN, text))
-                    known = [(a, t) for a, t in zip(answers, true, strict=True) if not np.isnan(t)]
-                    assert all(a.low <= t <= a.high for a, t in known)
+                true = truth(NumericQuestion.parse(DOMAIN, text))
+                known = [(a, t) for a, t in zip(answers, true, strict=True) if not np.isnan(t)]
+                assert all(a.low <= t <= a.high for a, t in known)
             assert spent(session) == before
             assert session.quote("late = yes and carrier = AA and delay > 3").cost is not None  # not of the class
             assert session.quote_numbers("mean:delay by carrier*late").cost is not None

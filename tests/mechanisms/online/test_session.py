@@ -213,7 +213,7 @@ def test_a_session_goes_on_where_it_ended_with_the_same_answers(tmp_path, cap, n
     with pytest.raises(LedgerError, match="was opened with"):
         Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(0.05, 0.01), cap, key="s")
     with pytest.raises(LedgerError, match="use another key"):
-        Curator(TABLE, ledger, Entropy.insecure(1)).open(ONLINE, type(cap)(*[1e-7] * len(cap.to_json())), key="s")
+        Curator(TABLE, ledger, Entropy.insecure(1)).open(ONLINE, type(cap)(*[0.02] * len(cap.to_json())), key="s")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sessions import (
 from worlds import random_table
 
 from qrelease.data.table import Table
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, LedgerError
 from qrelease.inference.histogram import Histogram
 from qrelease.mechanisms.online.prices import ALONE
 from qrelease.mechanisms.online.session import Online
@@ -117,10 +117,26 @@ def test_too_few_records_are_refused_and_not_divided_by():
             session.answer("a = 0")
 
 
+def test_a_cap_that_can_count_nothing_opens_no_session():
+    source = curator(PureDP(1.0), ADD)
+    with pytest.raises(InvalidInput, match="too few records") as refused:
+        source.open(Online(0.1, 0.01), PureDP(1e-9), key="k")
+    assert "charged" not in str(refused.value)
+    assert source.ledger.spent is None
+    assert not source.ledger.knows("k")
+
+
 @pytest.mark.parametrize("cap", [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)])
 def test_too_few_records_do_not_cost_the_whole_ledger(cap):
     source = curator(cap, ADD, random_table(DOMAIN, 3, seed=1))
-    with pytest.raises(InvalidInput, match=r"too few records.*take a larger alpha"):
-        source.open(Online(0.001, 0.01), cap)
+    with pytest.raises(InvalidInput, match=r"too few records.*take a larger alpha") as refused:
+        source.open(Online(0.001, 0.01), cap, key="k")
     spent = source.ledger.spent
+    assert f"{spent:.6g} was charged, which stays spent, and the session with key 'k' keeps its alpha" in str(
+        refused.value
+    )
+    with pytest.raises(LedgerError, match="key=NAME"):  # the same key again leads nowhere, but another one does
+        source.open(Online(0.9, 0.5), cap, key="k")
+    assert "open another session by key=NAME in Python, or serve --session NAME" in str(refused.value)
+    assert "records=N (--records N)" in str(refused.value)
     assert spent.epsilon < 0.7 * cap.epsilon if hasattr(cap, "epsilon") else spent.rho < 0.1 * cap.rho
