@@ -48,7 +48,8 @@ class Synthesizer:
     schema : Domain or path
         The public universe of the records.
     delta : float, optional
-        With ε; none, pure ε, by default.
+        With ε; none, pure ε, by default. A δ far below 1 / the number of people makes the noise much smaller: without
+        one, means by group of a few thousand records may be all alike (then their `source` says `bounds`).
     mechanism : Mechanism, optional
         By default `Auto`, of those that give synthetic records.
     workload : int or Workload

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from qrelease.release.numbers import limits_of, only_bounds
+
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import NumberTable
     from qrelease.release.release import Release
@@ -14,6 +16,8 @@ NUMBERS_FILE: Final = "numbers.csv"
 COLUMNS: Final = ("question", "group", "value", "low", "high", "unbiased", "unbiased_low", "unbiased_high", "n", "note")
 """`value` and its interval are what to publish: of means, ratios, variances and counts, shrunk to what groups have in
 common."""
+
+_ONLY_BOUNDS: Final = "too much noise: the interval is all that the column's bounds allow"
 
 
 def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
@@ -32,8 +36,10 @@ def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
             answer.high,
             answer.count,
         )
-        for group, *numbers in zip(groups, *(part.tolist() for part in parts), strict=True):
-            yield str(answer.question), group, *(f"{number:.6g}" for number in numbers), answer.note
+        bounded = only_bounds(answer.model_low, answer.model_high, limits_of(answer.question)).tolist()
+        for group, only, *numbers in zip(groups, bounded, *(part.tolist() for part in parts), strict=True):
+            note = answer.note or (_ONLY_BOUNDS if only else "")
+            yield str(answer.question), group, *(f"{number:.6g}" for number in numbers), note
 
 
 def _groups(answer: NumberTable) -> list[str]:

@@ -70,6 +70,7 @@ class GroupNumbers:
     measured  whether it has an interval by what was measured, though it may not be shown
     clipped   whether it is of values clipped to narrower bounds than the column's: how far that moves it is not known
     apart     the ends of the unbiased answers' own intervals, where they are others
+    bounded   whether the interval is all that the column's bounds allow, so that what was measured says nothing
     """
 
     question: NumericQuestion
@@ -81,6 +82,7 @@ class GroupNumbers:
     measured: Mask
     clipped: bool = False
     apart: tuple[Floats, Floats] | None = None
+    bounded: Mask | None = None
 
     @property
     def unbiased_ends(self) -> tuple[Floats, Floats]:
@@ -93,6 +95,11 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
 
     cumulative  sums and counts of each group and those before it, by one column
     """
+    found = _numbers(release, question, cumulative)
+    return replace(found, bounded=only_bounds(found.low, found.high, limits_of(question)))
+
+
+def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> GroupNumbers:
     if question.domain != release.domain:
         raise InvalidInput("the question is over another domain than this release")
     if cumulative and (question.kind not in ("sum", "count") or len(question.by) != 1):
@@ -109,6 +116,22 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
     outside = [found.value < found.low, found.value > found.high]
     low, high = (np.where(out, found.value, end) for out, end in zip(outside, (found.low, found.high), strict=True))
     return replace(found, low=low, high=high, apart=found.unbiased_ends)
+
+
+def limits_of(question: NumericQuestion) -> tuple[float, float]:
+    """What an answer lies between whatever the records are: by the column's bounds; ±∞ for a sum and a count."""
+    if question.kind in ("mean", "quantile", "variance"):
+        low, high = float(question.values.low.min()), float(question.values.high.max())
+        return (0.0, (high - low) ** 2 / 4) if question.kind == "variance" else (low, high)
+    return (0.0, 1.0) if question.kind == "ratio" else (-np.inf, np.inf)
+
+
+def only_bounds(low: Floats, high: Floats, limits: tuple[float, float]) -> Mask:
+    """Whether intervals are all that the limits allow; never where these leave one number."""
+    least, most = limits
+    slack = 1e-9 * (most - least) if np.isfinite(most - least) else 0.0
+    found: Mask = (low <= least + slack) & (high >= most - slack) & (most > least)
+    return found
 
 
 def _summed_table(release: Release, question: NumericQuestion) -> NumberTable | None:
@@ -365,7 +388,8 @@ def percent_of_total(release: Release, found: GroupNumbers) -> GroupNumbers:
         raise InvalidInput(f"a share of the total needs a sum or a count, not a {question.kind}")
     summed = _summed_table(release, question)
     if summed is not None:
-        return _of_sums(summed.shares())
+        shares = _of_sums(summed.shares())
+        return replace(shares, bounded=only_bounds(shares.low, shares.high, (0.0, 100.0)))
     if question.kind == "sum" and question.values.low.min() < 0:
         raise InvalidInput(f"column {question.column!r} may be negative: its sums by group are not shares of a total")
     total = numbers(release, replace(question, by=()))
@@ -375,7 +399,8 @@ def percent_of_total(release: Release, found: GroupNumbers) -> GroupNumbers:
         high = np.where(total.low > 0, np.minimum(100 * found.high / total.low, 100.0), total.low + 100.0)
         unbiased = np.where(total.unbiased > 0, 100 * found.unbiased / total.unbiased, np.nan)
     ends = np.minimum(low, value), np.maximum(high, value)
-    return replace(found, value=value, low=ends[0], high=ends[1], unbiased=unbiased, apart=(low, high))
+    bounded = only_bounds(*ends, (0.0, 100.0))
+    return replace(found, value=value, low=ends[0], high=ends[1], unbiased=unbiased, apart=(low, high), bounded=bounded)
 
 
 _MIN_SIZE_DEVIATIONS: Final = 5.0
@@ -461,7 +486,8 @@ def _ends(question: NumericQuestion) -> tuple[Floats, Floats, Floats]:
 
 def _one(question: NumericQuestion, value: float, low: float, high: float, unbiased: float, n: float) -> GroupNumbers:
     a, b, c, d, e = (np.array([[part]]) for part in (value, low, high, unbiased, n))
-    return GroupNumbers(question, a, b, c, d, e, ~np.isnan(b))
+    least, most = limits_of(question)
+    return GroupNumbers(question, a, b, c, d, e, ~np.isnan(b), bounded=only_bounds(b, c, (least - most, most - least)))
 
 
 @final
@@ -545,6 +571,8 @@ def line_numbers(found: GroupNumbers, *, unbiased: bool = False) -> dict[str, Co
         for name, part in {**named, "n": found.n}.items()
     }
     source = np.where(found.measured.reshape(-1), "measured", "clipped" if found.clipped else "model").astype(object)
+    if found.bounded is not None:
+        source[found.bounded.reshape(-1)] = "bounds"
     return {**columns, "source": Column(source)}
 
 
