@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, NoReturn, final, get_args
 
 import numpy as np
 
-from qrelease._util.texts import meant
+from qrelease._util.texts import meant, quoted
 from qrelease._util.typing import Axes, Floats
 from qrelease.data import predicates
 from qrelease.data.conditions import name_text
@@ -42,6 +42,29 @@ _OF_NUMBERS: Final = ("sum", "mean", "variance", "quantile")
 _HEAD: Final = re.compile(r"\s*(?P<kind>\w+)\s*(?:\((?P<inside>[^)]*)\))?\s*(?P<colon>:)?")
 _PARTS: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|(?<![\w.])(?i:by|where)(?![\w.])""")
 _QUOTED: Final = re.compile(r"""("(?:[^"]|"")*"|`(?:[^`]|``)*`)""")
+_MEANT: Final = {
+    "median": "quantile(.5):",
+    "percentile": "quantile(.9):",
+    "quartile": "quantile(.25,.5,.75):",
+    "min": "quantile(0):",
+    "max": "quantile(1):",
+    "avg": "mean:",
+    "average": "mean:",
+    "total": "sum:",
+    "var": "variance:",
+    "std": "variance:",
+    "stddev": "variance:",
+    "sd": "variance:",
+    "share": "ratio:",
+    "proportion": "ratio:",
+    "percent": "ratio:",
+    "rate": "ratio:",
+    "hist": "histogram:",
+    "counts": "count by ",
+    "n": "count",
+}
+"""Other words for kinds of questions, and how the question begins that they mean."""
+
 _FORM: Final = (
     "a question is sum:COLUMN, mean:COLUMN, variance:COLUMN, quantile(.5,.9):COLUMN, ratio:CONDITION,"
     " histogram:COLUMN or count, each with `by COLUMN*COLUMN` and `where CONDITION` if wanted"
@@ -345,7 +368,7 @@ class NumericQuestion:
             raise InvalidInput(f"{_FORM}, got {type(text).__name__}")
         head = _HEAD.match(text)
         if head is None or head["kind"] not in get_args(Kind):
-            raise InvalidInput(f"{_FORM}, got {text!r}")
+            raise InvalidInput(f"{_no_kind(head)}{_FORM}, got {text!r}")
         kind: Any = head["kind"]
         if (kind == "count") != (head["colon"] is None) or (head["inside"] is not None and kind != "quantile"):
             raise InvalidInput(f"{_FORM}, got {text!r}")
@@ -398,25 +421,29 @@ class NumericQuestion:
         return cls(domain, **given)
 
     @classmethod
-    def spells(cls, text: str) -> bool:
+    def spells(cls, text: str, names: Collection[str] = ()) -> bool:
         """Whether a text begins as a question about numbers does, and not as a condition.
 
         Parameters
         ----------
         text : str
             Such as `mean:age`, `quantile(0.5):age` or `count by sex`.
+        names : collection of str
+            Those of the columns: a condition may begin with one that has a colon.
 
         Returns
         -------
         bool
-            True also for a question that `parse` refuses for what follows.
+            True also for a question that `parse` refuses: for what follows, or because there is no such kind.
         """
         head = _HEAD.match(text)
-        if head is None or head["kind"] not in get_args(Kind):
+        if head is None:
             return False
-        if head["kind"] == "count":
+        if head["kind"] == "count" and head["colon"] is None:
             return re.match(r"\s*count\s*($|(by|where)\b)", text) is not None
-        return head["colon"] is not None
+        if head["kind"] in get_args(Kind):
+            return head["colon"] is not None
+        return predicates.like_question(text, names)
 
     def __str__(self) -> str:
         """The one spelling that `parse` makes the same question of."""
@@ -546,6 +573,18 @@ class NumericQuestion:
     def _mask(self, predicate: predicates.Predicate) -> Any:
         """Where a condition holds, of a shape that a table on `axes` is broadcast with."""
         return predicate.mask().reshape([self.domain.shape[a] if a in predicate.axes else 1 for a in self.axes])
+
+
+def _no_kind(head: re.Match[str] | None) -> str:
+    """What was meant by a word before a colon that is no kind of question."""
+    if head is None or head["colon"] is None or head["kind"] in get_args(Kind):
+        return ""
+    word = head["kind"].lower()
+    begins = _MEANT.get(word)
+    if begins is None:
+        near = meant(word, get_args(Kind))
+        return f"{quoted(head['kind'])} is no kind of question{near}: "
+    return f"{head['kind']!r} is no kind of question (did you mean {begins.strip()}?): "
 
 
 def _axis(domain: Domain, name: object) -> int:

@@ -81,7 +81,10 @@ def test_a_text_means_what_it_says_and_its_spelling_means_the_same(text, fields)
         ("mean:share where share > .7", "cuts through the bin"),
         ("mean(.5):share", "a question is"),
         ("count:share", "a question is"),
-        ("average:share", "a question is"),
+        ("average:share", r"'average' is no kind of question .did you mean mean:.*a question is"),
+        ("median:share by carrier", r"'median' is no kind of question .did you mean quantile\(\.5\):"),
+        ("maen:share", "'maen' is no kind of question .did you mean 'mean'"),
+        ("frobnicate:share", "'frobnicate' is no kind of question: a question is"),
         ("share", "a question is"),
         ("ratio:", "needs a condition"),
         ("ratio: by carrier", "needs a condition"),
@@ -121,8 +124,16 @@ def test_fields_that_do_not_fit_are_refused(fields):
 
 
 def test_conditions_are_not_taken_for_questions():
-    for text in ("age in 30..39", "count in 1..2", "mean > 3", "sex = 'mean:x'", "count = 3 and by = 2", "median:x"):
+    for text in ("age in 30..39", "count in 1..2", "mean > 3", "sex = 'mean:x'", "count = 3 and by = 2", "not a:b"):
         assert not NumericQuestion.spells(text)
+
+
+def test_a_word_and_a_colon_are_a_question_unless_a_column_is_called_so():
+    for text in ("median:x", "avg : x by y", "percentile(.9):x", "count:x"):
+        assert NumericQuestion.spells(text)
+        assert NumericQuestion.spells(text, ["x", "y"])
+    assert not NumericQuestion.spells("median:x > 3", ["median:x"])
+    assert NumericQuestion.spells("mean:x > 3", ["mean:x"])  # which has to stand in quotes in a condition
 
 
 def test_cells_stand_for_their_points():

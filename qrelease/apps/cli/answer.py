@@ -103,8 +103,9 @@ def _answer(arguments: argparse.Namespace) -> None:
         )
     release = load(arguments.release)
     queries = _queries(arguments)
-    questions = [_question(release.domain, text, arguments.where) for text in queries if NumericQuestion.spells(text)]
-    conditions = [text for text in queries if not NumericQuestion.spells(text)]
+    of_numbers = {text for text in queries if NumericQuestion.spells(text, release.domain.names)}
+    questions = [_question(release.domain, text, arguments.where) for text in queries if text in of_numbers]
+    conditions = [text for text in queries if text not in of_numbers]
     for query in conditions:  # all are understood, or none is answered
         parse(query, release.domain)
     options = TableOptions(
