@@ -497,6 +497,14 @@ class NumericQuestion:
         """The numbers that the value cells of the column stand for."""
         return cell_values(self.attribute)
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """What an answer lies between whatever the records are, by the column's bounds; ±∞ for sums and counts."""
+        if self.kind in ("mean", "quantile", "variance"):
+            low, high = float(self.values.low.min()), float(self.values.high.max())
+            return (0.0, (high - low) ** 2 / 4) if self.kind == "variance" else (low, high)
+        return (0.0, 1.0) if self.kind == "ratio" else (-np.inf, np.inf)
+
     def group_codes(self) -> Iterator[tuple[int, ...]]:
         """The codes of each group's cells, in the order of `by`."""
         return np.ndindex(*(self.domain.shape[a] for a in self.by_axes))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from qrelease.release.numbers import limits_of, only_bounds
-
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import NumberTable
     from qrelease.release.release import Release
@@ -36,8 +34,7 @@ def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
             answer.high,
             answer.count,
         )
-        bounded = only_bounds(answer.model_low, answer.model_high, limits_of(answer.question)).tolist()
-        for group, only, *numbers in zip(groups, bounded, *(part.tolist() for part in parts), strict=True):
+        for group, only, *numbers in zip(groups, answer.bounded.tolist(), *(part.tolist() for part in parts), strict=True):
             note = answer.note or (_ONLY_BOUNDS if only else "")
             yield str(answer.question), group, *(f"{number:.6g}" for number in numbers), note
 

@@ -36,7 +36,7 @@ from qrelease._util.typing import Floats, Mask
 from qrelease._util.validate import natural, real
 from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
-from qrelease.inference.number_tables import fieller
+from qrelease.inference.number_tables import fieller, only_bounds
 from qrelease.queries.families import Cells
 from qrelease.queries.measures import MEASURED
 from qrelease.queries.numeric import NumericQuestion, cell_quantiles
@@ -96,7 +96,7 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
     cumulative  sums and counts of each group and those before it, by one column
     """
     found = _numbers(release, question, cumulative)
-    return replace(found, bounded=only_bounds(found.low, found.high, limits_of(question)))
+    return replace(found, bounded=only_bounds(found.low, found.high, question.limits))
 
 
 def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> GroupNumbers:
@@ -116,22 +116,6 @@ def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> G
     outside = [found.value < found.low, found.value > found.high]
     low, high = (np.where(out, found.value, end) for out, end in zip(outside, (found.low, found.high), strict=True))
     return replace(found, low=low, high=high, apart=found.unbiased_ends)
-
-
-def limits_of(question: NumericQuestion) -> tuple[float, float]:
-    """What an answer lies between whatever the records are: by the column's bounds; ±∞ for a sum and a count."""
-    if question.kind in ("mean", "quantile", "variance"):
-        low, high = float(question.values.low.min()), float(question.values.high.max())
-        return (0.0, (high - low) ** 2 / 4) if question.kind == "variance" else (low, high)
-    return (0.0, 1.0) if question.kind == "ratio" else (-np.inf, np.inf)
-
-
-def only_bounds(low: Floats, high: Floats, limits: tuple[float, float]) -> Mask:
-    """Whether intervals are all that the limits allow; never where these leave one number."""
-    least, most = limits
-    slack = 1e-9 * (most - least) if np.isfinite(most - least) else 0.0
-    found: Mask = (low <= least + slack) & (high >= most - slack) & (most > least)
-    return found
 
 
 def _summed_table(release: Release, question: NumericQuestion) -> NumberTable | None:
@@ -486,7 +470,7 @@ def _ends(question: NumericQuestion) -> tuple[Floats, Floats, Floats]:
 
 def _one(question: NumericQuestion, value: float, low: float, high: float, unbiased: float, n: float) -> GroupNumbers:
     a, b, c, d, e = (np.array([[part]]) for part in (value, low, high, unbiased, n))
-    least, most = limits_of(question)
+    least, most = question.limits
     return GroupNumbers(question, a, b, c, d, e, ~np.isnan(b), bounded=only_bounds(b, c, (least - most, most - least)))
 
 
