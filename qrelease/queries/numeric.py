@@ -304,6 +304,10 @@ class NumericQuestion:
 
     def _check_by(self) -> None:
         for name in self.by:
+            apart = [part.strip() for part in name.split(",")] if isinstance(name, str) else []
+            if name not in self.domain.names and len(apart) > 1 and set(apart) <= set(self.domain.names):
+                joined = "*".join(map(name_text, apart))
+                raise InvalidInput(f"no column {name!r}: columns are joined by *, as in by {joined}")
             if self.domain.attributes[_axis(self.domain, name)].undecided:
                 raise InvalidInput(f"column {name!r} must be learned first, by `qrelease schema learn`")
             if name == self.column:

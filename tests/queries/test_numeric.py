@@ -77,6 +77,8 @@ def test_a_text_means_what_it_says_and_its_spelling_means_the_same(text, fields)
         ("mean:share where share < .5 by carrier", "twice or out of order"),
         ("mean:share by share", "asked about and grouped by"),
         ("mean:share by origin", "no column 'origin'"),
+        ("mean:share by carrier, day", r"no column 'carrier, day': columns are joined by \*, as in by carrier\*day"),
+        ("mean:share by carrier,origin", "no column 'carrier,origin'.*; there are"),
         ("mean:share where foo = 1", "no column 'foo'"),
         ("mean:share where share > .7", "cuts through the bin"),
         ("mean(.5):share", "a question is"),
