@@ -26,7 +26,7 @@ import numpy as np
 from qrelease._util.texts import meant, quoted
 from qrelease._util.typing import Axes, Floats
 from qrelease.data import predicates
-from qrelease.data.conditions import name_text
+from qrelease.data.conditions import cell_text, name_text
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
 
@@ -96,7 +96,11 @@ def check_numbers(attribute: Attribute, kind: str) -> None:
     """Raise `InvalidInput` unless a column holds numbers within public bounds, as a sum or a quantile needs."""
     name = attribute.name
     if attribute.kind == "category":
-        raise InvalidInput(f"column {name!r} holds texts and has no {kind}; ask for count or histogram:{name}")
+        named, share = name_text(name), ""
+        if attribute.values:
+            true = next((c for c, text in enumerate(attribute.categories) if text.lower() == "true"), 0)
+            share = f", or for a share by ratio:{cell_text(attribute, true)}"
+        raise InvalidInput(f"column {name!r} holds texts and has no {kind}; ask for count or histogram:{named}{share}")
     if attribute.kind == "date":
         raise InvalidInput(f"column {name!r} holds dates and has no {kind}; ask for histogram:{name}")
     if attribute.undecided:

@@ -351,3 +351,16 @@ def test_a_column_with_a_colon_in_its_name_may_begin_a_condition():
     assert parse("a:b = 2", domain).axes == (0,)
     with pytest.raises(InvalidInput, match=r"condition, position 1: no column 'a:c' .did you mean 'a:b'"):
         parse("a:c = 2", domain)
+
+
+def test_truth_values_are_written_as_python_has_them_or_as_files_have_them():
+    smokes = Attribute("smokes", "category", categories=("false", "true"), missing=("",))
+    domain = Domain((smokes, Attribute("says", "category", categories=("True", "true", "no"))))
+    for text in ("True", "true", "TRUE", "'True'"):
+        assert parse(f"smokes = {text}", domain) == parse("smokes = 'true'", domain)
+        assert parse(f"not smokes in {{False, {text}}}", domain) == parse("smokes is missing", domain)
+    assert parse("says = True", domain).mask().tolist() == [True, False, False]  # listed apart
+    with pytest.raises(InvalidInput, match="no category 'TRUE'"):
+        parse("says = TRUE", domain)
+    with pytest.raises(InvalidInput, match="no category 'False'"):
+        parse("says = False", domain)

@@ -58,7 +58,7 @@ def test_a_text_means_what_it_says_and_its_spelling_means_the_same(text, fields)
     ("text", "told"),
     [
         ("mean:arrdelay", "no column 'arrdelay' .did you mean 'arr_delay'"),
-        ("mean:carrier", "column 'carrier' holds texts and has no mean"),
+        ("mean:carrier", "column 'carrier' holds texts and has no mean.*or for a share by ratio:carrier = '"),
         ("quantile(.5):carrier", "holds texts and has no quantile"),
         ("sum:day", "holds dates and has no sum"),
         ("mean:air_time", "has no bins yet"),
@@ -195,3 +195,10 @@ def test_a_marginal_is_tabulated_by_group_as_a_loop_over_its_cells_does():
 def test_a_question_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         NumericQuestion.parse(FLIGHTS, "count").kind = "mean"
+
+
+def test_the_mean_of_truth_values_is_told_to_be_a_share():
+    domain = Domain((Attribute("smokes", "category", categories=("false", "true")),))
+    with pytest.raises(InvalidInput, match="or for a share by ratio:smokes = 'true'$") as refused:
+        NumericQuestion.parse(domain, "mean:smokes")
+    assert NumericQuestion.parse(domain, str(refused.value).split(" by ")[-1]).kind == "ratio"
