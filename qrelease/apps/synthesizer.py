@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any, Self, cast, final
 
 from qrelease.data.domain import Domain
-from qrelease.data.table import Table
+from qrelease.data.table import NO_SCHEMA, Table
 from qrelease.errors import InvalidInput
 from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.base import Mechanism, check_table
@@ -18,11 +18,6 @@ from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 from qrelease.release.frames import Frame
 from qrelease.release.release import Release
-
-_NO_SCHEMA = (
-    "a Synthesizer needs a schema: categories, bins and bounds that are read off the data are themselves private, so"
-    " they have to come from public knowledge; `qrelease schema draft` or qr.draft makes a first one, which you review"
-)
 
 _NO_LEDGER = (
     "a Synthesizer needs a ledger: what all releases about the same people cost adds up, so there has to be one budget"
@@ -153,7 +148,7 @@ class Synthesizer:
             For a ledger that is not there.
         """
         if self.schema is None:
-            raise InvalidInput(_NO_SCHEMA)
+            raise InvalidInput(NO_SCHEMA)
         if self.ledger is None:
             raise InvalidInput(_NO_LEDGER)
         cost = cost_of(self.epsilon, self.delta)

@@ -16,7 +16,7 @@ Where a schema clips, a value beyond the bounds counts as the nearest bound.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, NoReturn, final, get_args
@@ -283,7 +283,10 @@ class NumericQuestion:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise InvalidInput(f"a question asks for {', '.join(get_args(Kind))}, got {self.kind!r}")
-        object.__setattr__(self, "by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
+        by: Any = self.by
+        if not isinstance(by, Iterable):
+            raise InvalidInput(f"by takes the name of a column, or a list of names, got {by!r}")
+        object.__setattr__(self, "by", (by,) if isinstance(by, str) else tuple(by))
         self._check_column()
         self._check_by()
         self._check_conditions()

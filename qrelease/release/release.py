@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final, overload
@@ -184,13 +184,13 @@ class Release:
         check_frame(frame)
         return as_frame(answer_columns(self, self._asked(workload)), frame)
 
-    def marginal(self, columns: Sequence[str], *, frame: Frame = "pandas") -> Any:
+    def marginal(self, columns: str | Sequence[str], *, frame: Frame = "pandas") -> Any:
         """The marginal on some columns as a tidy data frame: how many records there are of each combination.
 
         Parameters
         ----------
-        columns : sequence of str
-            Names of attributes; the lines come in the domain's order.
+        columns : str or sequence of str
+            Names of attributes, or one; the lines come in the domain's order.
         frame : {"pandas", "polars", "arrow"}
             The kind of data frame.
 
@@ -205,7 +205,11 @@ class Release:
             For unknown columns, and for a marginal that a release of separate answers does not give.
         """
         check_frame(frame)
-        return self.answers_frame(Workload.marginals(self.domain, [list(columns)]), frame=frame)
+        given: Any = columns
+        if not isinstance(given, Iterable):
+            raise InvalidInput(f"a marginal is of a column, or of a list of them, got {given!r}")
+        names = [given] if isinstance(given, str) else list(given)
+        return self.answers_frame(Workload.marginals(self.domain, [names]), frame=frame)
 
     def table(
         self,

@@ -37,7 +37,7 @@ def test_a_fit_is_one_charge_and_samples_are_free():
     ("given", "why"),
     [
         ({"schema": SCHEMA}, "needs a ledger: what all releases about the same people cost adds up"),
-        ({"ledger": "people.ledger"}, "needs a schema: categories, bins and bounds that are read off the data"),
+        ({"ledger": "people.ledger"}, "a schema is needed: categories, bins and bounds that are read off the data"),
     ],
 )
 def test_without_a_schema_or_a_ledger_it_says_why(given, why):
