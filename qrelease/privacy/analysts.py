@@ -25,7 +25,7 @@ from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
 from qrelease.privacy import analyst_store as rows
 from qrelease.privacy.analyst_store import AnalystRow, RequestRow
 from qrelease.privacy.costs import ApproxDP, Cost, check_cost
-from qrelease.privacy.filters import Tally, after, increase, remaining, spent
+from qrelease.privacy.filters import Tally, after, increase, refusal_of_share, remaining, spent
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_store import Store, plain_text
 from qrelease.privacy.ledger_texts import cost_from_text, cost_text, tally_from_text, tally_text
@@ -248,8 +248,8 @@ class AnalystAccount:
     def _after(self, cost: Cost) -> Tally:
         try:
             return after(self._budget, self._tally, cost)
-        except BudgetExceeded as error:  # that of all analysts together has its own end
-            raise BudgetExceeded(f"{self._row.name}'s {error}") from None
+        except BudgetExceeded:  # that of all analysts together has its own end
+            raise BudgetExceeded(f"{self._row.name}'s {refusal_of_share(self._budget, self._tally, cost)}") from None
 
     def record(self, key: str, request: str, response: bytes) -> None:
         """Write a request down, under a key that the analyst has not used."""

@@ -70,6 +70,9 @@ from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.privacy.conversions import zcdp_account, zcdp_epsilon, zcdp_offset
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP, check_cost, round_down, round_up, six_digits
 
+_DUST = Fraction(1, 10**9)
+"""The part of a total below which what is left is called nothing in a message: rests of sums of decimal fractions."""
+
 _ZERO, _SMALLEST, _ABOVE_ALL_FLOATS = Fraction(0), Fraction(math.ulp(0.0)), Fraction(2) ** 1024
 
 
@@ -143,7 +146,11 @@ def _sum(total: Cost, tally: Tally, cost: Cost, times: int = 1) -> Tally:
         case ApproxDP(), ApproxDP(epsilon, delta):
             sums = tally.epsilon + _exact(epsilon, times), tally.delta + _exact(delta, times)
             return replace(tally, epsilon=sums[0], delta=sums[1])
-    raise InvalidInput(f"a total of {total} cannot hold a cost of {cost}")
+    if isinstance(total, ZCDP):
+        why = "it has no delta of its own: ask for a rho, or for an epsilon without a delta"
+    else:
+        why = "it has no delta: ask for an epsilon without one, or raise the total to one with a delta"
+    raise InvalidInput(f"a total of {total} cannot hold a cost of {cost}: {why}")
 
 
 @lru_cache(256)  # prices and totals are few
@@ -288,22 +295,59 @@ def remaining_rho(total: Cost, tally: Tally) -> ZCDP | None:
 
 
 def _refusal(total: Cost, tally: Tally, cost: Cost) -> str:
+    """Why a cost does not fit, and what the owner of the total can do."""
+    room, raising = _room(total, tally, cost), "raise the total"
+    advice = f"nothing is left unless you {raising}"
+    if room:
+        advice = f"ask for at most the {' or '.join(room)} that is left, or {raising}"
+        if _lacks_delta(total, tally, cost):
+            advice = f"no delta is left: ask without one for at most {', or for at most '.join(room)}, or {raising}"
+    return f"{_overrun(total, tally, cost)} ({advice})"
+
+
+def refusal_of_share(total: Cost, tally: Tally, cost: Cost) -> str:
+    """Why a cost does not fit, for one who was given the total by somebody else, and cannot raise it.
+
+    Parameters
+    ----------
+    total, tally, cost
+        Of the share, what was spent of it, and what does not fit.
+
+    Returns
+    -------
+    str
+        One line.
+    """
+    room = " or ".join(_room(total, tally, cost)) or "nothing"
+    return f"{_overrun(total, tally, cost)} ({room} is left; whoever gave you this budget can raise it)"
+
+
+def _lacks_delta(total: Cost, tally: Tally, cost: Cost) -> bool:
+    """Whether a cost has a δ, and the total has one and none of it left."""
+    return isinstance(total, ApproxDP) and isinstance(cost, ApproxDP) and cost.delta > 0 >= _left(total, tally)[1]
+
+
+def _room(total: Cost, tally: Tally, cost: Cost) -> list[str]:
+    """What is left for such a cost, each way of asking for it; empty where nothing but dust is."""
+    left, found = remaining(total, tally), []
+    if left is not None and _left(total, tally)[0] > _DUST * _exact(next(iter(total.to_json().values()))):
+        least = PureDP(left.epsilon) if isinstance(left, ApproxDP) and _lacks_delta(total, tally, cost) else left
+        found.append(least.rounded(up=False))
+        if isinstance(cost, ApproxDP) and tally.account:  # which has all delta: rho may fit
+            other = remaining_rho(total, tally)
+            found += [other.rounded(up=False)] if other else []
+    return found
+
+
+def _overrun(total: Cost, tally: Tally, cost: Cost) -> str:
+    """The total, what was spent and what was requested."""
     nothing = ", ".join(f"{name}=0" for name in total.to_json())
-    gone, left = spent(total, tally), remaining(total, tally)
-    room = left.rounded(up=False) if left else ""
-    if isinstance(cost, ApproxDP) and tally.account:  # which has all delta: rho may fit
-        other = remaining_rho(total, tally)
-        room = " or ".join([*([room] if room else []), *([other.rounded(up=False)] if other else [])])
-    advice = f"ask for at most the {room} that is left, or raise" if room else "nothing is left unless you raise"
-    requested = cost.rounded()
+    gone, requested = spent(total, tally), cost.rounded()
     if isinstance(cost, ZCDP) and isinstance(total, ApproxDP):  # two numbers of other kinds tell nobody which is more
         raised = increase(total, tally, cost)
         takes = [f"{name}={six_digits(value)}" for name, value in raised.items()] if raised else []
         requested = f"{requested}, which takes {', '.join(takes) or 'a delta, none is left'}"
-    return (
-        f"budget exceeded: total {total}; spent {gone.rounded() if gone else nothing}; requested {requested} ({advice}"
-        " the total)"
-    )
+    return f"budget exceeded: total {total}; spent {gone.rounded() if gone else nothing}; requested {requested}"
 
 
 class Filter:

@@ -69,6 +69,38 @@ def test_a_refusal_of_rho_says_what_it_takes_of_epsilon_and_delta() -> None:
         spent.spend(cost)
 
 
+def test_a_refusal_for_want_of_delta_says_what_may_be_asked_without() -> None:
+    budget = Filter(ApproxDP(1.0, 1e-9))
+    budget.spend(ZCDP(1e-4))  # which takes all delta
+    with pytest.raises(BudgetExceeded) as refused:
+        budget.spend(ApproxDP(0.1, 1e-10))
+    told = re.search(r"\(no delta is left: ask without one for at most (epsilon=\S+), or for at most rho=(\S+), or raise", str(refused.value))
+    assert told
+    assert "delta" not in told[1]
+    assert budget.admits(PureDP(float(told[1].removeprefix("epsilon="))))
+    assert budget.admits(ZCDP(float(told[2])))
+    budget = Filter(ApproxDP(1.0, 1e-9))
+    budget.spend(ApproxDP(0.25, 1e-9))
+    with pytest.raises(BudgetExceeded, match=r"no delta is left: ask without one for at most epsilon=0\.75, or raise"):
+        budget.spend(ApproxDP(0.1, 1e-10))
+
+
+def test_dust_of_sums_is_nothing_that_is_left() -> None:
+    budget = Filter(PureDP(0.3))
+    budget.spend(PureDP(0.1))
+    budget.spend(PureDP(0.2 - 2**-54))
+    assert budget.remaining is not None
+    with pytest.raises(BudgetExceeded, match=r"\(nothing is left unless you raise the total\)"):
+        budget.spend(PureDP(0.1))
+
+
+def test_a_cost_that_a_total_never_holds_is_told_what_to_ask_instead() -> None:
+    with pytest.raises(InvalidInput, match="it has no delta: ask for an epsilon without one, or raise the total to one"):
+        Filter(PureDP(3.0)).spend(ApproxDP(0.1, 1e-9))
+    with pytest.raises(InvalidInput, match="ask for a rho, or for an epsilon without a delta"):
+        Filter(ZCDP(3.0)).spend(ApproxDP(0.1, 1e-9))
+
+
 @pytest.mark.parametrize(
     ("total", "holds", "never"),
     [
