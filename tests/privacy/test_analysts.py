@@ -109,7 +109,7 @@ def test_of_nobody_there_is_nothing(ledger):
 def test_a_budget_is_only_raised(ledger, wrong):
     analysts = Analysts(ledger)
     analysts.add("ada", PureDP(0.5))
-    with pytest.raises(InvalidInput, match=r"must be larger than epsilon=0\.5 and of its kind"):
+    with pytest.raises(InvalidInput, match=r"must be larger than epsilon=0\.5, whose place it takes: a larger epsilon, without a delta; got "):
         analysts.raise_budget("ada", wrong)
     analysts.raise_budget("ada", PureDP(0.75))
     assert analysts.named("ada").budget == PureDP(0.75)
