@@ -44,6 +44,8 @@ def _groups(answer: NumberTable) -> list[str]:
     question = answer.question
     labels = [question.domain[name].labels for name in answer.names]
     named = [[known[code] for known, code in zip(labels, key, strict=True)] for key in answer.keys.tolist()]
-    for line, parts in enumerate(named if question.kind == "quantile" else []):
-        parts.append(str(question.probabilities[line % len(question.probabilities)]))
-    return [" * ".join(parts) or "all" for parts in named]
+    texts = [" * ".join(parts) or "all" for parts in named]
+    if question.kind != "quantile":
+        return texts
+    probabilities = question.probabilities
+    return [f"{label} (quantile {probabilities[i % len(probabilities)]})" for i, label in enumerate(texts)]
