@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any, Self, cast, final
 
 from qrelease.data.domain import Domain
+from qrelease.data.schema import load
 from qrelease.data.table import NO_SCHEMA, Table
 from qrelease.errors import InvalidInput
 from qrelease.mechanisms.auto import Auto
@@ -21,7 +22,8 @@ from qrelease.release.release import Release
 
 _NO_LEDGER = (
     "a Synthesizer needs a ledger: what all releases about the same people cost adds up, so there has to be one budget"
-    " that outlives this notebook: ledger=qr.Ledger.open('people.ledger', qr.ApproxDP(1.0, 1e-9)), or the path of one"
+    " that outlives this notebook: ledger=qr.Ledger.open('people.ledger', {}), with a larger total for more than one"
+    " fit; or the path of a ledger"
 )
 
 _PARAMETERS = ("epsilon", "delta", "ledger", "schema", "mechanism", "workload")
@@ -149,9 +151,11 @@ class Synthesizer:
         """
         if self.schema is None:
             raise InvalidInput(NO_SCHEMA)
-        if self.ledger is None:
-            raise InvalidInput(_NO_LEDGER)
         cost = cost_of(self.epsilon, self.delta)
+        if self.ledger is None:
+            domain = frame.domain if isinstance(frame, Table) else _domain(self.schema)
+            person = "" if domain.person is None else f", person={domain.person.column!r}"
+            raise InvalidInput(_NO_LEDGER.format(f"qr.{cost!r}{person}"))
         table = self._table(frame, self.schema)
         workload = self._workload(table.domain)
         mechanism = Auto(table=True) if self.mechanism is None else self.mechanism
@@ -208,6 +212,10 @@ class Synthesizer:
     def __repr__(self) -> str:
         fitted = f", fitted: {self.release_!r}" if hasattr(self, "release_") else ""
         return f"Synthesizer(epsilon={self.epsilon!r}, delta={self.delta!r}{fitted})"
+
+
+def _domain(schema: Domain | str | os.PathLike[str]) -> Domain:
+    return schema if isinstance(schema, Domain) else load(schema, undecided=True)
 
 
 def _kind(frame: Any) -> Frame:
