@@ -616,7 +616,9 @@ class Attribute:
     def _displaced(self, text: str, expected: str) -> int:
         """The declared cell of a value the schema does not list, or the error that says so."""
         if self.outside in ("error", "clip"):
-            raise InvalidInput(f"column {self.name!r}: value {quoted(text)} is not {expected}{self._cure(text.strip())}")
+            raise InvalidInput(
+                f"column {self.name!r}: value {quoted(text)} is not {expected}{self._cure(text.strip())}"
+            )
         if self.outside == "missing" and self.missing:
             return self.values
         return self.categories.index(self.outside)

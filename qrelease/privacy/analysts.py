@@ -163,7 +163,9 @@ class Analysts:
             if old.keys() != new.keys() or old == new or any(new[part] < value for part, value in old.items()):
                 now = cost_from_text(found.budget)
                 how = "a larger epsilon, without a delta" if isinstance(now, PureDP) else larger(now)
-                raise InvalidInput(f"a raised budget must be larger than {now}, whose place it takes: {how}; got {budget}")
+                raise InvalidInput(
+                    f"a raised budget must be larger than {now}, whose place it takes: {how}; got {budget}"
+                )
             rows.replace(self._store, found, found._replace(budget=cost_text(budget)))
 
     def list(self) -> tuple[Analyst, ...]:

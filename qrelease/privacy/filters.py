@@ -211,7 +211,9 @@ def check_raise(total: Cost, tally: Tally, new: Cost) -> None:
     now, then = new.to_json(), total.to_json()
     same = isinstance(new, ZCDP) == isinstance(total, ZCDP)
     if not same or now == then or any(now.get(name, -1.0) < value for name, value in then.items()):
-        raise InvalidInput(f"a raised total must be larger than {total}, whose place it takes: {larger(total)}; got {new}")
+        raise InvalidInput(
+            f"a raised total must be larger than {total}, whose place it takes: {larger(total)}; got {new}"
+        )
     if isinstance(total, ZCDP) and tally.rho:
         raise InvalidInput(
             f"a zCDP total must be raised before anything is spent, got {new} after {spent(total, tally)}: zCDP holds"

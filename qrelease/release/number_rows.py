@@ -34,7 +34,9 @@ def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
             answer.high,
             answer.count,
         )
-        for group, only, *numbers in zip(groups, answer.bounded.tolist(), *(part.tolist() for part in parts), strict=True):
+        for group, only, *numbers in zip(
+            groups, answer.bounded.tolist(), *(part.tolist() for part in parts), strict=True
+        ):
             note = answer.note or (_ONLY_BOUNDS if only else "")
             yield str(answer.question), group, *(f"{number:.6g}" for number in numbers), note
 

@@ -67,7 +67,7 @@ def test_the_ledger_that_is_suggested_is_one_that_fits(persons, delta, tmp_path,
 
 def test_an_unused_ledger_of_another_unit_is_told_to_be_of_no_use(tmp_path):
     with qr.Ledger.open(tmp_path / "l", qr.PureDP(1.0)) as ledger:
-        with pytest.raises(qr.LedgerError, match="nothing was charged to this one, so its file may be deleted$"):
+        with pytest.raises(qr.LedgerError, match=r"nothing was charged to this one, so its file may be deleted$"):
             ledger.check_unit("who")
         ledger.charge(qr.PureDP(0.5), "a")
         with pytest.raises(qr.LedgerError, match=r"person='who'\)$"):

@@ -339,9 +339,13 @@ def test_patterns_are_compared_once_each_and_not_with_millions_of_categories():
         parse(" or ".join(f"town like '%{i}'" for i in range(2000)), domain)
 
 
-@pytest.mark.parametrize("text", ["mean:age by in", "median:age", "mean: age by in*school", "quantile(.5):age", " avg :age"])
+@pytest.mark.parametrize(
+    "text", ["mean:age by in", "median:age", "mean: age by in*school", "quantile(.5):age", " avg :age"]
+)
 def test_a_question_about_numbers_is_told_from_a_condition(text):
-    with pytest.raises(InvalidInput, match=r"is a question about numbers, as it has a colon.*release\.table") as refused:
+    with pytest.raises(
+        InvalidInput, match=r"is a question about numbers, as it has a colon.*release\.table"
+    ) as refused:
         parse(text, DOMAIN)
     assert repr(text.strip()) in str(refused.value)
 

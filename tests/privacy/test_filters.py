@@ -74,7 +74,10 @@ def test_a_refusal_for_want_of_delta_says_what_may_be_asked_without() -> None:
     budget.spend(ZCDP(1e-4))  # which takes all delta
     with pytest.raises(BudgetExceeded) as refused:
         budget.spend(ApproxDP(0.1, 1e-10))
-    told = re.search(r"\(no delta is left: ask without one for at most (epsilon=\S+), or for at most rho=(\S+), or raise", str(refused.value))
+    told = re.search(
+        r"\(no delta is left: ask without one for at most (epsilon=\S+), or for at most rho=(\S+), or raise",
+        str(refused.value),
+    )
     assert told
     assert "delta" not in told[1]
     assert budget.admits(PureDP(float(told[1].removeprefix("epsilon="))))
@@ -95,7 +98,9 @@ def test_dust_of_sums_is_nothing_that_is_left() -> None:
 
 
 def test_a_cost_that_a_total_never_holds_is_told_what_to_ask_instead() -> None:
-    with pytest.raises(InvalidInput, match="it has no delta: ask for an epsilon without one, or raise the total to one"):
+    with pytest.raises(
+        InvalidInput, match="it has no delta: ask for an epsilon without one, or raise the total to one"
+    ):
         Filter(PureDP(3.0)).spend(ApproxDP(0.1, 1e-9))
     with pytest.raises(InvalidInput, match="ask for a rho, or for an epsilon without a delta"):
         Filter(ZCDP(3.0)).spend(ApproxDP(0.1, 1e-9))

@@ -199,6 +199,6 @@ def test_a_question_is_frozen():
 
 def test_the_mean_of_truth_values_is_told_to_be_a_share():
     domain = Domain((Attribute("smokes", "category", categories=("false", "true")),))
-    with pytest.raises(InvalidInput, match="or for a share by ratio:smokes = 'true'$") as refused:
+    with pytest.raises(InvalidInput, match=r"or for a share by ratio:smokes = 'true'$") as refused:
         NumericQuestion.parse(domain, "mean:smokes")
     assert NumericQuestion.parse(domain, str(refused.value).split(" by ")[-1]).kind == "ratio"

@@ -184,7 +184,7 @@ def test_an_answer_that_was_not_measured_is_said_to_be_a_models_alone():
 
 
 def test_an_interval_that_is_all_that_the_bounds_allow_says_so():
-    """Under noise that hides every group, means, shares, quantiles and variances are between the schema's bounds alone."""
+    """Under noise that hides every group, means, shares, quantiles and variances are between the bounds alone."""
     noisy, clear = released(POINTS, 0, rho=1e-7), released(POINTS, 0, rho=10.0)
     for text, least, most in [
         ("mean:delay by carrier", 0, 59),

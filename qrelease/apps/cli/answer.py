@@ -167,8 +167,8 @@ def _caveats(question: "NumericQuestion", sources: Sequence[str]) -> list[str]:
     """What a reader of a table has to know of its intervals: a line for each reason why some say nothing."""
     said = {
         "model": f"no interval: the model alone says this, and it may be far off; measure it: {_measured_by(question)}",
-        "clipped": "no interval: values were clipped to narrower bounds than the schema's, and nobody knows how far that"
-        " moved the answers",
+        "clipped": "no interval: values were clipped to narrower bounds than the schema's, and nobody knows how far"
+        " that moved the answers",
         "bounds": "the interval is all that the column's bounds allow: there is too much noise to say more; a larger"
         " epsilon, a --delta or fewer groups help",
     }

@@ -83,7 +83,10 @@ def test_numbers_by_group_are_a_table(folder: Path, capsys: pytest.CaptureFixtur
         (["mean:sex"], "column 'sex' holds texts and has no mean"),
         (["quantile(1.2):age"], "a quantile is of a probability from 0 to 1, got 1.2"),
         (["mean:age", "--where", "agee > 3"], "no column 'agee'"),
-        (["median:age by sex"], "'median' is no kind of question (did you mean quantile(.5):?): a question is sum:COLUMN"),
+        (
+            ["median:age by sex"],
+            "'median' is no kind of question (did you mean quantile(.5):?): a question is sum:COLUMN",
+        ),
         (["mean:age", "--percent"], "share of the total"),
         (["sex = F", "--top", "3"], "are for numbers, not sex = F"),
         (["mean:age", "count by sex", "--format", "csv"], "one CSV table each"),
