@@ -49,14 +49,13 @@ def test_without_a_schema_or_a_ledger_it_says_why(given, why):
 
 @pytest.mark.parametrize("delta", [None, 1e-9])
 @pytest.mark.parametrize("persons", [False, True])
-def test_the_ledger_that_is_suggested_is_one_that_fits(persons, delta, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_ledger_that_is_suggested_is_one_that_fits(persons, delta, in_folder):
     table = FRAME.assign(who=np.arange(800) // 2)
     text = "".join(f'[[attribute]]\nname = "{n}"\nkind = "coded"\ncodes = 90\n' for n in ("age", "who"))
     person = '[person]\ncolumn = "who"\nat_most = 2\n' if persons else ""
-    (tmp_path / "people.toml").write_text(person + text.replace('name = "who"', 'name = "sex"'))
+    (in_folder / "people.toml").write_text(person + text.replace('name = "who"', 'name = "sex"'))
     table["sex"] = table["sex"].eq("F").astype(int)
-    model = qr.Synthesizer(epsilon=0.5, delta=delta, schema=tmp_path / "people.toml")
+    model = qr.Synthesizer(epsilon=0.5, delta=delta, schema=in_folder / "people.toml")
     with pytest.raises(qr.InvalidInput, match="needs a ledger") as refused:
         model.fit(table)
     code = re.search(r"ledger=(qr\.Ledger\.open\(.*\)), with a larger", str(refused.value))[1]
