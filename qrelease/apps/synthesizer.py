@@ -45,8 +45,9 @@ class Synthesizer:
     schema : Domain or path
         The public universe of the records.
     delta : float, optional
-        With ε; none, pure ε, by default. A δ far below 1 / the number of people makes the noise much smaller: without
-        one, means by group of a few thousand records may be all alike (then their `source` says `bounds`).
+        With ε; none, pure ε, by default. Where there are many columns, one far below 1 / the number of people makes the
+        noise much smaller (`qr.plan` says what it gains). Means by group of a few thousand records may be all alike
+        even so: look at their intervals, and at their `source`, which is `bounds` where the noise leaves nothing.
     mechanism : Mechanism, optional
         By default `Auto`, of those that give synthetic records.
     workload : int or Workload
