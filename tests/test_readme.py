@@ -96,7 +96,7 @@ def test_the_command_lines_run(folder: Path) -> None:
 
 def test_the_commands_about_persons_run(tmp_path: Path) -> None:
     """An aircraft as the unit, bins and categories that nobody listed: each column is in the synthetic table."""
-    commands = next(b for b in blocks(README, "sh") if "--person" in b).splitlines()
+    commands = next(b for b in blocks(README, "sh") if "--person" in b).replace("\\\n", "").splitlines()
     rows = "".join(f"N{i % 90},{('JFK', 'EWR', 'LGA')[i % 3]},D{i % 14},{i % 131 - 10}\n" for i in range(3000))
     (tmp_path / "flights.csv").write_text(f"tailnum,origin,dest,dep_delay\n{rows}")
     for line in commands:
@@ -104,7 +104,9 @@ def test_the_commands_about_persons_run(tmp_path: Path) -> None:
             text = (tmp_path / "flights.toml").read_text()
             (tmp_path / "flights.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
             continue
-        run(["bash", "-c", line.replace("qrelease ", f"{sys.executable} -m qrelease ", 1)], tmp_path)
+        said = run(["bash", "-c", line.replace("qrelease ", f"{sys.executable} -m qrelease ", 1)], tmp_path)
+    assert "mean:dep_delay by origin" in said
+    assert "no interval" not in said  # the question was measured
     header = (tmp_path / "flights-release" / "synthetic.csv").read_text().splitlines()[0]
     assert header == "origin,dest,dep_delay"
 

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from typing import Any, Self, cast, final
 
 from qrelease.data.domain import Domain
-from qrelease.data.table import Table
+from qrelease.data.schema import load
+from qrelease.data.table import NO_SCHEMA, Table
 from qrelease.errors import InvalidInput
 from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.base import Mechanism, check_table
@@ -19,14 +20,10 @@ from qrelease.release.curator import Curator
 from qrelease.release.frames import Frame
 from qrelease.release.release import Release
 
-_NO_SCHEMA = (
-    "a Synthesizer needs a schema: categories, bins and bounds that are read off the data are themselves private, so"
-    " they have to come from public knowledge; `qrelease schema draft` or qr.draft makes a first one, which you review"
-)
-
 _NO_LEDGER = (
     "a Synthesizer needs a ledger: what all releases about the same people cost adds up, so there has to be one budget"
-    " that outlives this notebook: ledger=qr.Ledger.open('people.ledger', qr.ApproxDP(1.0, 1e-9)), or the path of one"
+    " that outlives this notebook: ledger=qr.Ledger.open('people.ledger', {}), with a larger total for more than one"
+    " fit; or the path of a ledger"
 )
 
 _PARAMETERS = ("epsilon", "delta", "ledger", "schema", "mechanism", "workload")
@@ -48,7 +45,9 @@ class Synthesizer:
     schema : Domain or path
         The public universe of the records.
     delta : float, optional
-        With ε; none, pure ε, by default.
+        With ε; none, pure ε, by default. Where there are many columns, one far below 1 / the number of people makes the
+        noise much smaller (`qr.plan` says what it gains). Means by group of a few thousand records may be all alike
+        even so: look at their intervals, and at their `source`, which is `bounds` where the noise leaves nothing.
     mechanism : Mechanism, optional
         By default `Auto`, of those that give synthetic records.
     workload : int or Workload
@@ -152,10 +151,12 @@ class Synthesizer:
             For a ledger that is not there.
         """
         if self.schema is None:
-            raise InvalidInput(_NO_SCHEMA)
-        if self.ledger is None:
-            raise InvalidInput(_NO_LEDGER)
+            raise InvalidInput(NO_SCHEMA)
         cost = cost_of(self.epsilon, self.delta)
+        if self.ledger is None:
+            domain = frame.domain if isinstance(frame, Table) else _domain(self.schema)
+            person = "" if domain.person is None else f", person={domain.person.column!r}"
+            raise InvalidInput(_NO_LEDGER.format(f"qr.{cost!r}{person}"))
         table = self._table(frame, self.schema)
         workload = self._workload(table.domain)
         mechanism = Auto(table=True) if self.mechanism is None else self.mechanism
@@ -212,6 +213,10 @@ class Synthesizer:
     def __repr__(self) -> str:
         fitted = f", fitted: {self.release_!r}" if hasattr(self, "release_") else ""
         return f"Synthesizer(epsilon={self.epsilon!r}, delta={self.delta!r}{fitted})"
+
+
+def _domain(schema: Domain | str | os.PathLike[str]) -> Domain:
+    return schema if isinstance(schema, Domain) else load(schema, undecided=True)
 
 
 def _kind(frame: Any) -> Frame:

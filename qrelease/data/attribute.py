@@ -6,6 +6,7 @@ here, so that a schema can be read without it; `qrelease.data.decoding` draws va
 
 from __future__ import annotations
 
+import json
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Kind = Literal["coded", "category", "number", "date"]
 
 _MAX_EXACT_INTEGER = 2**53  # whole numbers up to here are exact as floats
+_MISSING_MARKS = frozenset({"", "?", ".", "-", "na", "n/a", "nan", "nat", "null", "none"})  # that files have
 MAX_KEYS = 2**32 - 2
 """Different texts in a column whose categories are to be learned, at most."""
 
@@ -614,10 +616,19 @@ class Attribute:
     def _displaced(self, text: str, expected: str) -> int:
         """The declared cell of a value the schema does not list, or the error that says so."""
         if self.outside in ("error", "clip"):
-            raise InvalidInput(f"column {self.name!r}: value {quoted(text)} is not {expected}")
+            raise InvalidInput(
+                f"column {self.name!r}: value {quoted(text)} is not {expected}{self._cure(text.strip())}"
+            )
         if self.outside == "missing" and self.missing:
             return self.values
         return self.categories.index(self.outside)
+
+    def _cure(self, bare: str) -> str:
+        """How the schema lists a text that often stands for a missing value."""
+        if bare.lower() not in _MISSING_MARKS:
+            return ""
+        marks = json.dumps([*self.missing, bare], ensure_ascii=False)
+        return f"; if it stands for a missing value, the schema's entry of the column needs missing = {marks}"
 
     def _expected(self) -> str:
         match self.kind:

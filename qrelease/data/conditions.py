@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _MAX_LISTED_CELLS = 2  # so many ordered cells without edges are listed, more are a range
 _ONES = re.compile("1+")
+_TRUTHS = ("true", "false")  # one value each, as records are read, in capitals or not: see `spelling.meaning`
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "missing"})
 """Words of the language of `predicates`, which a column's name in quotes may be."""
@@ -234,6 +235,9 @@ def _named(attribute: Attribute, value: WrittenValue) -> int | None:
         return attribute.categories.index(value.text)
     if attribute.edges and value.quoted and value.text in attribute.labels:
         return attribute.labels.index(value.text)
+    if attribute.kind == "category" and value.text.lower() in _TRUTHS:
+        cells = attribute.listed(value.text.lower() == "true")
+        return next(iter(cells)) if len(cells) == 1 else None
     return None
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Concatenate, Literal, NoReturn, ParamSpec, fin
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.texts import meant, readable
+from qrelease._util.texts import meant, quoted, readable
 from qrelease.data import conditions
 from qrelease.data.conditions import WrittenValue
 from qrelease.errors import InvalidInput, TooLarge
@@ -49,6 +49,8 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+
+_QUESTION = re.compile(r"\s*\w+\s*(?:\([^)]*\))?\s*:")
 
 
 @final
@@ -197,6 +199,18 @@ def _text(node: _Node, domain: Domain) -> str:
     )
 
 
+def like_question(text: str, names: Collection[str]) -> bool:
+    """Whether a text begins as a question about numbers does, `mean:age`, and with no name of these that has a colon.
+
+    Nothing that begins so is a condition.
+    """
+    if _QUESTION.match(text) is None:
+        return False
+    first = _TOKEN.match(text)
+    name = "" if first is None else first["bare"]
+    return name not in names and not meant(name, [known for known in names if ":" in known])
+
+
 _Token = tuple[str, str, int]
 """Its kind: quoted, name, bare, sign, keyword or end; its text; its position, which counts characters from 1."""
 
@@ -210,7 +224,7 @@ def _tokens(text: str) -> Iterator[_Token]:
             start = len(text) - len(text[place:].lstrip())
             wrong = "a quote that is not closed" if text[start] in "'\"`" else f"the character {text[start]!r}"
             raise InvalidInput(
-                f"predicate, position {start + 1}: {wrong}; names and values with other characters "
+                f"condition, position {start + 1}: {wrong}; names and values with other characters "
                 "than letters, digits and _ - . go in quotes"
             )
         kind = str(match.lastgroup)
@@ -231,6 +245,11 @@ class _Parser:
 
     def __init__(self, text: str, domain: Domain, learned: Collection[str] = ()) -> None:
         self.domain, self.learned = domain, learned
+        if like_question(text, domain.names):
+            raise InvalidInput(
+                f"{quoted(text.strip())} is a question about numbers, as it has a colon, and no condition:"
+                ' ask it by release.table, session.numbers or {"numbers": …}'
+            )
         self.patterns: dict[tuple[str, str], int] = {}
         self.compared = 0
         self.rest = iter(list(_tokens(text)))  # a text with a wrong character is told so before anything else
@@ -265,7 +284,7 @@ class _Parser:
     def _fail(self, expected: str) -> NoReturn:
         kind, text, position = self.now
         got = "the end" if kind == "end" else repr(text)
-        raise InvalidInput(f"predicate, position {position}: expected {expected}, got {got}")
+        raise InvalidInput(f"condition, position {position}: expected {expected}, got {got}")
 
     def _condition(self, depth: int) -> _Node:
         clauses = [self._clause(depth)]
@@ -281,7 +300,7 @@ class _Parser:
 
     def _term(self, depth: int) -> _Node:
         if depth > _MAX_DEPTH:
-            raise InvalidInput(f"predicate, position {self.now[2]}: nested deeper than {_MAX_DEPTH} levels")
+            raise InvalidInput(f"condition, position {self.now[2]}: nested deeper than {_MAX_DEPTH} levels")
         if self._take("not"):
             return _negated(self._term(depth + 1), self.domain)
         if self._take("("):
@@ -298,12 +317,12 @@ class _Parser:
         if name not in self.domain.names:
             names = ", ".join(map(conditions.name_text, self.domain.names))
             near = meant(name, self.domain.names)
-            raise InvalidInput(f"predicate, position {position}: no column {name!r}{near}; there are {names}")
+            raise InvalidInput(f"condition, position {position}: no column {name!r}{near}; there are {names}")
         axis = self.domain.axis(name)
         attribute = self.domain.attributes[axis]
         if attribute.undecided:
             raise InvalidInput(
-                f"predicate, position {position}: the cells of {name!r} must be learned first, without this condition"
+                f"condition, position {position}: the cells of {name!r} must be learned first, without this condition"
             )
         if self.domain.shape[axis] > MAX_MASK_CELLS:
             raise TooLarge(f"attribute {name!r} has {attribute.size:,} cells; at most {MAX_MASK_CELLS:,} may")
@@ -343,7 +362,7 @@ class _Parser:
             self.compared += attribute.values
             if self.compared > MAX_COMPARED and self.patterns:
                 raise TooLarge(
-                    f"predicate, position {start}: its patterns are compared with {self.compared:,} categories;"
+                    f"condition, position {start}: its patterns are compared with {self.compared:,} categories;"
                     f" at most {MAX_COMPARED:,} are allowed"
                 )
             self.patterns[key] = self._cells(start, conditions.like, attribute, pattern)
@@ -394,4 +413,4 @@ class _Parser:
         except InvalidInput as error:
             if isinstance(error, conditions.CellsDiffer) and attribute.name in self.learned:
                 return 0
-            raise InvalidInput(f"predicate, position {position}: {error}") from None
+            raise InvalidInput(f"condition, position {position}: {error}") from None

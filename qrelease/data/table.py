@@ -36,6 +36,11 @@ from qrelease.errors import InvalidInput, OutOfMemory
 JOINED: Final = "how many parents have children is private"
 """`Table.private_size` of records that are joined with their parents: these may name persons without a record."""
 
+NO_SCHEMA: Final = (
+    "a schema is needed: categories, bins and bounds that are read off the data are themselves private, so they have to"
+    " come from public knowledge; `qrelease schema draft` or qr.draft makes a first one, which you review"
+)
+
 _CHECKED = 1 << 26  # codes that are looked at together, of a file that is mapped
 
 
@@ -251,7 +256,7 @@ class Table:
     def read(
         cls,
         path: str | os.PathLike[str],
-        schema: Schema,
+        schema: Schema | None = None,
         columns: Sequence[str] | None = None,
         parent: str | os.PathLike[str] | None = None,
         query: str | None = None,
@@ -269,7 +274,7 @@ class Table:
             The file; or the text `postgresql://user@host/database`.
         schema
             A `Domain`, or the path of a schema file, which declare the columns: those that it does not name are not
-            read.
+            read. There has to be one; without it the error says how to make one.
         columns
             Some of the schema's columns, in the order wanted; by default all, in the order of a `Domain` or, with a
             schema file, in that of the data.
@@ -291,6 +296,7 @@ class Table:
         InvalidInput
             One line that names source, row or line, column and value: for the data holder's eyes.
         """
+        schema = _given(schema)
         reader = open_reader(path, query, dialect)
         if parent is None:
             return cls.of_reader(reader, schema, columns)
@@ -352,7 +358,7 @@ class Table:
         return cls.of_reader(ParquetReader(path), schema, columns)
 
     @classmethod
-    def from_frame(cls, frame: Any, schema: Schema, columns: Sequence[str] | None = None) -> Table:
+    def from_frame(cls, frame: Any, schema: Schema | None = None, columns: Sequence[str] | None = None) -> Table:
         """Take the records of a pandas or polars data frame, or a pyarrow table.
 
         A lazy frame of polars, or a relation of DuckDB, is read a batch at a time.
@@ -381,6 +387,7 @@ class Table:
             As `read` does, naming the row, counted from 0; also for a value that might be one of several spellings that
             the schema tells apart.
         """
+        schema = _given(schema)
         return cls.of_reader(lazy_reader(frame) if is_lazy(frame) else FrameReader(frame), schema, columns)
 
     @classmethod
@@ -747,3 +754,10 @@ def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
     copy = np.array(codes, code_type(attribute))
     copy.setflags(write=False)
     return copy
+
+
+def _given(schema: Schema | None) -> Schema:
+    """The schema, or the error that says why there has to be one."""
+    if schema is None:
+        raise InvalidInput(NO_SCHEMA)
+    return schema

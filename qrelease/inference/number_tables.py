@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.typing import Axes, Floats, Ints
+from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
@@ -139,6 +139,11 @@ class NumberTable:
         """The columns whose codes are in `keys`."""
         return _key_names(self.question)
 
+    @property
+    def bounded(self) -> Mask:
+        """Whether the interval of `model` is all that the column's bounds allow, (k,): see `only_bounds`."""
+        return only_bounds(self.model_low, self.model_high, self.question.limits)
+
     def difference(self, first: int, second: int) -> Interval:
         """What the group on the first line has more than that on the second, with its own interval.
 
@@ -214,6 +219,14 @@ class NumberTable:
         if needs.sums is None:
             return self._tables[:1], (1.0,)
         return self._tables[:2], (needs.scale.middle, needs.scale.half)
+
+
+def only_bounds(low: Floats, high: Floats, limits: tuple[float, float]) -> Mask:
+    """Whether intervals are all that some limits allow, whatever was measured; not where these leave one number."""
+    least, most = limits
+    slack = 1e-9 * (most - least) if math.isfinite(most - least) else 0.0
+    found: Mask = (low <= least + slack) & (high >= most - slack) & (most > least)
+    return found
 
 
 def _unit(size: int, entries: Mapping[int, float]) -> Floats:

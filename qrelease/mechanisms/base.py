@@ -265,6 +265,8 @@ class Answer:
         return self.value
 
     def __str__(self) -> str:
+        if math.isnan(self.error) and math.isnan(self.model_error):
+            return f"{self.value:.1f} (no error bar: nobody can tell how far off it is)"
         said = f"{self.value:.1f}" + ("" if math.isnan(self.model_error) else f" ± {self.model_error:.1f}")
         return said if math.isnan(self.error) else f"{said} (measured {self.noisy:.1f} ± {self.error:.1f})"
 

@@ -67,7 +67,7 @@ class NumberSums:
     Parameters
     ----------
     questions : sequence of str
-        As `NumericQuestion.parse` takes them: of kinds sum, mean, variance, ratio, histogram and count.
+        As `NumericQuestion.parse` takes them; quantiles are read off counts by group and bin.
     clip : mapping of str to (low, high)
         Bounds of columns, values of their grids that are public knowledge; by default those of the schema.
     learn : sequence of str

@@ -244,9 +244,10 @@ class Ledger:
             return
         told = ("one record" if p is None else f"a person by {p!r}" for p in (self._person, person))
         made = "without `person`" if person is None else f"by Ledger.open(..., person={person!r})"
+        unused = "; nothing was charged to this one, so its file may be deleted" if self.spent is None else ""
         raise LedgerError(
             "ledger {} counts what {} is charged, and this would be {}: a budget of one says nothing of the other; take"
-            " another ledger, a new one made {}".format(self._store.place or "in memory", *told, made)
+            " another ledger, a new one made {}{}".format(self._store.place or "in memory", *told, made, unused)
         )
 
     def key_for(self, name: str) -> bytes:

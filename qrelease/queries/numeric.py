@@ -16,17 +16,17 @@ Where a schema clips, a value beyond the bounds counts as the nearest bound.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, NoReturn, final, get_args
 
 import numpy as np
 
-from qrelease._util.texts import meant
+from qrelease._util.texts import meant, quoted
 from qrelease._util.typing import Axes, Floats
 from qrelease.data import predicates
-from qrelease.data.conditions import name_text
+from qrelease.data.conditions import cell_text, name_text
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
 
@@ -42,6 +42,29 @@ _OF_NUMBERS: Final = ("sum", "mean", "variance", "quantile")
 _HEAD: Final = re.compile(r"\s*(?P<kind>\w+)\s*(?:\((?P<inside>[^)]*)\))?\s*(?P<colon>:)?")
 _PARTS: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|(?<![\w.])(?i:by|where)(?![\w.])""")
 _QUOTED: Final = re.compile(r"""("(?:[^"]|"")*"|`(?:[^`]|``)*`)""")
+_MEANT: Final = {
+    "median": "quantile(.5):",
+    "percentile": "quantile(.9):",
+    "quartile": "quantile(.25,.5,.75):",
+    "min": "quantile(0):",
+    "max": "quantile(1):",
+    "avg": "mean:",
+    "average": "mean:",
+    "total": "sum:",
+    "var": "variance:",
+    "std": "variance:",
+    "stddev": "variance:",
+    "sd": "variance:",
+    "share": "ratio:",
+    "proportion": "ratio:",
+    "percent": "ratio:",
+    "rate": "ratio:",
+    "hist": "histogram:",
+    "counts": "count by ",
+    "n": "count",
+}
+"""Other words for kinds of questions, and how the question begins that they mean."""
+
 _FORM: Final = (
     "a question is sum:COLUMN, mean:COLUMN, variance:COLUMN, quantile(.5,.9):COLUMN, ratio:CONDITION,"
     " histogram:COLUMN or count, each with `by COLUMN*COLUMN` and `where CONDITION` if wanted"
@@ -73,7 +96,11 @@ def check_numbers(attribute: Attribute, kind: str) -> None:
     """Raise `InvalidInput` unless a column holds numbers within public bounds, as a sum or a quantile needs."""
     name = attribute.name
     if attribute.kind == "category":
-        raise InvalidInput(f"column {name!r} holds texts and has no {kind}; ask for count or histogram:{name}")
+        named, share = name_text(name), ""
+        if attribute.values:
+            true = next((c for c, text in enumerate(attribute.categories) if text.lower() == "true"), 0)
+            share = f", or for a share by ratio:{cell_text(attribute, true)}"
+        raise InvalidInput(f"column {name!r} holds texts and has no {kind}; ask for count or histogram:{named}{share}")
     if attribute.kind == "date":
         raise InvalidInput(f"column {name!r} holds dates and has no {kind}; ask for histogram:{name}")
     if attribute.undecided:
@@ -256,7 +283,10 @@ class NumericQuestion:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise InvalidInput(f"a question asks for {', '.join(get_args(Kind))}, got {self.kind!r}")
-        object.__setattr__(self, "by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
+        by: Any = self.by
+        if not isinstance(by, Iterable):
+            raise InvalidInput(f"by takes the name of a column, or a list of names, got {by!r}")
+        object.__setattr__(self, "by", (by,) if isinstance(by, str) else tuple(by))
         self._check_column()
         self._check_by()
         self._check_conditions()
@@ -281,6 +311,10 @@ class NumericQuestion:
 
     def _check_by(self) -> None:
         for name in self.by:
+            apart = [part.strip() for part in name.split(",")] if isinstance(name, str) else []
+            if name not in self.domain.names and len(apart) > 1 and set(apart) <= set(self.domain.names):
+                joined = "*".join(map(name_text, apart))
+                raise InvalidInput(f"no column {name!r}: columns are joined by *, as in by {joined}")
             if self.domain.attributes[_axis(self.domain, name)].undecided:
                 raise InvalidInput(f"column {name!r} must be learned first, by `qrelease schema learn`")
             if name == self.column:
@@ -345,7 +379,7 @@ class NumericQuestion:
             raise InvalidInput(f"{_FORM}, got {type(text).__name__}")
         head = _HEAD.match(text)
         if head is None or head["kind"] not in get_args(Kind):
-            raise InvalidInput(f"{_FORM}, got {text!r}")
+            raise InvalidInput(f"{_no_kind(head)}{_FORM}, got {text!r}")
         kind: Any = head["kind"]
         if (kind == "count") != (head["colon"] is None) or (head["inside"] is not None and kind != "quantile"):
             raise InvalidInput(f"{_FORM}, got {text!r}")
@@ -398,25 +432,29 @@ class NumericQuestion:
         return cls(domain, **given)
 
     @classmethod
-    def spells(cls, text: str) -> bool:
+    def spells(cls, text: str, names: Collection[str] = ()) -> bool:
         """Whether a text begins as a question about numbers does, and not as a condition.
 
         Parameters
         ----------
         text : str
             Such as `mean:age`, `quantile(0.5):age` or `count by sex`.
+        names : collection of str
+            Those of the columns: a condition may begin with one that has a colon.
 
         Returns
         -------
         bool
-            True also for a question that `parse` refuses for what follows.
+            True also for a question that `parse` refuses: for what follows, or because there is no such kind.
         """
         head = _HEAD.match(text)
-        if head is None or head["kind"] not in get_args(Kind):
+        if head is None:
             return False
-        if head["kind"] == "count":
+        if head["kind"] == "count" and head["colon"] is None:
             return re.match(r"\s*count\s*($|(by|where)\b)", text) is not None
-        return head["colon"] is not None
+        if head["kind"] in get_args(Kind):
+            return head["colon"] is not None
+        return predicates.like_question(text, names)
 
     def __str__(self) -> str:
         """The one spelling that `parse` makes the same question of."""
@@ -469,6 +507,14 @@ class NumericQuestion:
     def values(self) -> CellValues:
         """The numbers that the value cells of the column stand for."""
         return cell_values(self.attribute)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """What an answer lies between whatever the records are, by the column's bounds; ±∞ for sums and counts."""
+        if self.kind in ("mean", "quantile", "variance"):
+            low, high = float(self.values.low.min()), float(self.values.high.max())
+            return (0.0, (high - low) ** 2 / 4) if self.kind == "variance" else (low, high)
+        return (0.0, 1.0) if self.kind == "ratio" else (-np.inf, np.inf)
 
     def group_codes(self) -> Iterator[tuple[int, ...]]:
         """The codes of each group's cells, in the order of `by`."""
@@ -546,6 +592,18 @@ class NumericQuestion:
     def _mask(self, predicate: predicates.Predicate) -> Any:
         """Where a condition holds, of a shape that a table on `axes` is broadcast with."""
         return predicate.mask().reshape([self.domain.shape[a] if a in predicate.axes else 1 for a in self.axes])
+
+
+def _no_kind(head: re.Match[str] | None) -> str:
+    """What was meant by a word before a colon that is no kind of question."""
+    if head is None or head["colon"] is None or head["kind"] in get_args(Kind):
+        return ""
+    word = head["kind"].lower()
+    begins = _MEANT.get(word)
+    if begins is None:
+        near = meant(word, get_args(Kind))
+        return f"{quoted(head['kind'])} is no kind of question{near}: "
+    return f"{head['kind']!r} is no kind of question (did you mean {begins.strip()}?): "
 
 
 def _axis(domain: Domain, name: object) -> int:

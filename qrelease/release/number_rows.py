@@ -15,6 +15,8 @@ COLUMNS: Final = ("question", "group", "value", "low", "high", "unbiased", "unbi
 """`value` and its interval are what to publish: of means, ratios, variances and counts, shrunk to what groups have in
 common."""
 
+_ONLY_BOUNDS: Final = "too much noise: the interval is all that the column's bounds allow"
+
 
 def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
     """A line for each group of each question, in order, without the header; numbers have six digits."""
@@ -32,8 +34,11 @@ def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
             answer.high,
             answer.count,
         )
-        for group, *numbers in zip(groups, *(part.tolist() for part in parts), strict=True):
-            yield str(answer.question), group, *(f"{number:.6g}" for number in numbers), answer.note
+        for group, only, *numbers in zip(
+            groups, answer.bounded.tolist(), *(part.tolist() for part in parts), strict=True
+        ):
+            note = answer.note or (_ONLY_BOUNDS if only else "")
+            yield str(answer.question), group, *(f"{number:.6g}" for number in numbers), note
 
 
 def _groups(answer: NumberTable) -> list[str]:
@@ -41,6 +46,8 @@ def _groups(answer: NumberTable) -> list[str]:
     question = answer.question
     labels = [question.domain[name].labels for name in answer.names]
     named = [[known[code] for known, code in zip(labels, key, strict=True)] for key in answer.keys.tolist()]
-    for line, parts in enumerate(named if question.kind == "quantile" else []):
-        parts.append(str(question.probabilities[line % len(question.probabilities)]))
-    return [" * ".join(parts) or "all" for parts in named]
+    texts = [" * ".join(parts) or "all" for parts in named]
+    if question.kind != "quantile":
+        return texts
+    probabilities = question.probabilities
+    return [f"{label} (quantile {probabilities[i % len(probabilities)]})" for i, label in enumerate(texts)]

@@ -36,7 +36,7 @@ from qrelease._util.typing import Floats, Mask
 from qrelease._util.validate import natural, real
 from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
-from qrelease.inference.number_tables import fieller
+from qrelease.inference.number_tables import fieller, only_bounds
 from qrelease.queries.families import Cells
 from qrelease.queries.measures import MEASURED
 from qrelease.queries.numeric import NumericQuestion, cell_quantiles
@@ -70,6 +70,7 @@ class GroupNumbers:
     measured  whether it has an interval by what was measured, though it may not be shown
     clipped   whether it is of values clipped to narrower bounds than the column's: how far that moves it is not known
     apart     the ends of the unbiased answers' own intervals, where they are others
+    bounded   whether the interval is all that the column's bounds allow, so that what was measured says nothing
     """
 
     question: NumericQuestion
@@ -81,6 +82,7 @@ class GroupNumbers:
     measured: Mask
     clipped: bool = False
     apart: tuple[Floats, Floats] | None = None
+    bounded: Mask | None = None
 
     @property
     def unbiased_ends(self) -> tuple[Floats, Floats]:
@@ -93,6 +95,11 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
 
     cumulative  sums and counts of each group and those before it, by one column
     """
+    found = _numbers(release, question, cumulative)
+    return replace(found, bounded=only_bounds(found.low, found.high, question.limits))
+
+
+def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> GroupNumbers:
     if question.domain != release.domain:
         raise InvalidInput("the question is over another domain than this release")
     if cumulative and (question.kind not in ("sum", "count") or len(question.by) != 1):
@@ -365,7 +372,8 @@ def percent_of_total(release: Release, found: GroupNumbers) -> GroupNumbers:
         raise InvalidInput(f"a share of the total needs a sum or a count, not a {question.kind}")
     summed = _summed_table(release, question)
     if summed is not None:
-        return _of_sums(summed.shares())
+        shares = _of_sums(summed.shares())
+        return replace(shares, bounded=only_bounds(shares.low, shares.high, (0.0, 100.0)))
     if question.kind == "sum" and question.values.low.min() < 0:
         raise InvalidInput(f"column {question.column!r} may be negative: its sums by group are not shares of a total")
     total = numbers(release, replace(question, by=()))
@@ -375,7 +383,8 @@ def percent_of_total(release: Release, found: GroupNumbers) -> GroupNumbers:
         high = np.where(total.low > 0, np.minimum(100 * found.high / total.low, 100.0), total.low + 100.0)
         unbiased = np.where(total.unbiased > 0, 100 * found.unbiased / total.unbiased, np.nan)
     ends = np.minimum(low, value), np.maximum(high, value)
-    return replace(found, value=value, low=ends[0], high=ends[1], unbiased=unbiased, apart=(low, high))
+    bounded = only_bounds(*ends, (0.0, 100.0))
+    return replace(found, value=value, low=ends[0], high=ends[1], unbiased=unbiased, apart=(low, high), bounded=bounded)
 
 
 _MIN_SIZE_DEVIATIONS: Final = 5.0
@@ -461,7 +470,8 @@ def _ends(question: NumericQuestion) -> tuple[Floats, Floats, Floats]:
 
 def _one(question: NumericQuestion, value: float, low: float, high: float, unbiased: float, n: float) -> GroupNumbers:
     a, b, c, d, e = (np.array([[part]]) for part in (value, low, high, unbiased, n))
-    return GroupNumbers(question, a, b, c, d, e, ~np.isnan(b))
+    least, most = question.limits
+    return GroupNumbers(question, a, b, c, d, e, ~np.isnan(b), bounded=only_bounds(b, c, (least - most, most - least)))
 
 
 @final
@@ -545,6 +555,8 @@ def line_numbers(found: GroupNumbers, *, unbiased: bool = False) -> dict[str, Co
         for name, part in {**named, "n": found.n}.items()
     }
     source = np.where(found.measured.reshape(-1), "measured", "clipped" if found.clipped else "model").astype(object)
+    if found.bounded is not None:
+        source[found.bounded.reshape(-1)] = "bounds"
     return {**columns, "source": Column(source)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final, overload
@@ -184,13 +184,13 @@ class Release:
         check_frame(frame)
         return as_frame(answer_columns(self, self._asked(workload)), frame)
 
-    def marginal(self, columns: Sequence[str], *, frame: Frame = "pandas") -> Any:
+    def marginal(self, columns: str | Sequence[str], *, frame: Frame = "pandas") -> Any:
         """The marginal on some columns as a tidy data frame: how many records there are of each combination.
 
         Parameters
         ----------
-        columns : sequence of str
-            Names of attributes; the lines come in the domain's order.
+        columns : str or sequence of str
+            Names of attributes, or one; the lines come in the domain's order.
         frame : {"pandas", "polars", "arrow"}
             The kind of data frame.
 
@@ -205,7 +205,11 @@ class Release:
             For unknown columns, and for a marginal that a release of separate answers does not give.
         """
         check_frame(frame)
-        return self.answers_frame(Workload.marginals(self.domain, [list(columns)]), frame=frame)
+        given: Any = columns
+        if not isinstance(given, Iterable):
+            raise InvalidInput(f"a marginal is of a column, or of a list of them, got {given!r}")
+        names = [given] if isinstance(given, str) else list(given)
+        return self.answers_frame(Workload.marginals(self.domain, [names]), frame=frame)
 
     def table(
         self,
@@ -246,8 +250,9 @@ class Release:
             A line for each group, or for each of its quantiles or cells: its labels; `value`, what to publish; `low_95`
             and `high_95`, between which the truth lies 19 times out of 20, with noise and the width of the column's
             bins counted; `unbiased`, from the noisy numbers alone (a quotient of two, of a mean or a share); `n`, of
-            how many records; and `source`: `measured`; or `model`, for an answer that only the model gives, or
-            `clipped`, of values clipped to narrower bounds, of whose bias nothing is known: the interval is null then.
+            how many records; and `source`: `measured`; `bounds`, where the noise is so large that the interval is all
+            that the column's bounds allow; or `model`, for an answer that only the model gives, or `clipped`, of values
+            clipped to narrower bounds, of whose bias nothing is known: for these two the interval is null.
 
         Raises
         ------

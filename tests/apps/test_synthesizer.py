@@ -1,5 +1,7 @@
 """The façade for notebooks: a release as any other, and two refusals that say why."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -37,12 +39,38 @@ def test_a_fit_is_one_charge_and_samples_are_free():
     ("given", "why"),
     [
         ({"schema": SCHEMA}, "needs a ledger: what all releases about the same people cost adds up"),
-        ({"ledger": "people.ledger"}, "needs a schema: categories, bins and bounds that are read off the data"),
+        ({"ledger": "people.ledger"}, "a schema is needed: categories, bins and bounds that are read off the data"),
     ],
 )
 def test_without_a_schema_or_a_ledger_it_says_why(given, why):
     with pytest.raises(qr.InvalidInput, match=why):
         qr.Synthesizer(epsilon=1.0, **given).fit(FRAME)
+
+
+@pytest.mark.parametrize("delta", [None, 1e-9])
+@pytest.mark.parametrize("persons", [False, True])
+def test_the_ledger_that_is_suggested_is_one_that_fits(persons, delta, in_folder):
+    table = FRAME.assign(who=np.arange(800) // 2)
+    text = "".join(f'[[attribute]]\nname = "{n}"\nkind = "coded"\ncodes = 90\n' for n in ("age", "who"))
+    person = '[person]\ncolumn = "who"\nat_most = 2\n' if persons else ""
+    (in_folder / "people.toml").write_text(person + text.replace('name = "who"', 'name = "sex"'))
+    table["sex"] = table["sex"].eq("F").astype(int)
+    model = qr.Synthesizer(epsilon=0.5, delta=delta, schema=in_folder / "people.toml")
+    with pytest.raises(qr.InvalidInput, match="needs a ledger") as refused:
+        model.fit(table)
+    code = re.search(r"ledger=(qr\.Ledger\.open\(.*\)), with a larger", str(refused.value))[1]
+    with eval(code, {"qr": qr}) as ledger:
+        model.set_params(ledger=ledger).fit(table, entropy=qr.Entropy.insecure(1))
+        assert ledger.remaining is None
+
+
+def test_an_unused_ledger_of_another_unit_is_told_to_be_of_no_use(tmp_path):
+    with qr.Ledger.open(tmp_path / "l", qr.PureDP(1.0)) as ledger:
+        with pytest.raises(qr.LedgerError, match=r"nothing was charged to this one, so its file may be deleted$"):
+            ledger.check_unit("who")
+        ledger.charge(qr.PureDP(0.5), "a")
+        with pytest.raises(qr.LedgerError, match=r"person='who'\)$"):
+            ledger.check_unit("who")
 
 
 def test_what_is_wrong_costs_nothing(tmp_path):

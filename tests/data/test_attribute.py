@@ -1,3 +1,6 @@
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,7 +52,12 @@ def test_encode(attribute, text, code):
         (AGE, "31", "within the bins 17..30"),
         (AGE, "16", "within the bins 17..30"),
         (AGE, "20.5", "a whole number"),
-        (AGE, "NAN", "a whole number"),
+        (
+            AGE,
+            "NAN",
+            "a whole number; if it stands for a missing value, the schema's entry of the column needs"
+            ' missing = ["?", "", "NAN"]',
+        ),
         (AGE, "inf", "a whole number"),
         (AGE, "2_0", "a whole number"),
         (YEARS, "20.5", "a whole number, as `within` and `step` are; give a finer step, such as 0.01"),
@@ -191,3 +199,22 @@ def test_equal_attributes_are_equal():
     assert Attribute("a", "number", edges=[0, 1]) == Attribute("a", "number", edges=(0.0, np.float64(1)))
     assert Attribute("a", "number", edges=(0, 1)).ordered
     assert type(Attribute("a", "coded", codes=np.int64(3)).codes) is int
+
+
+@pytest.mark.parametrize("mark", ["", "NA", "null", "nan", "?"])
+def test_what_often_means_missing_is_told_where_the_schema_lists_it(mark):
+    told = re.escape(f'if it stands for a missing value, the schema\'s entry of the column needs missing = ["{mark}"]')
+    for attribute in (
+        Attribute("age", "number", edges=(0, 20, 40), integer=True),
+        Attribute("sex", "category", categories=("F", "M")),
+        Attribute("day", "date", edges=(18262, 18293)),
+    ):
+        with pytest.raises(InvalidInput, match=told):
+            attribute.encode(mark)
+        with pytest.raises(InvalidInput) as refused:
+            attribute.encode("old")
+        assert "missing" not in str(refused.value)
+        assert replace(attribute, missing=(mark,)).encode(mark) == attribute.values
+    listed = Attribute("age", "number", edges=(0, 20), integer=True, missing=("-9",))
+    with pytest.raises(InvalidInput, match=re.escape('needs missing = ["-9", "-"]')):
+        listed.encode("-")

@@ -337,3 +337,34 @@ def test_patterns_are_compared_once_each_and_not_with_millions_of_categories():
     assert parse(once, domain).mask().sum() == 7000
     with pytest.raises(TooLarge, match="position 257: its patterns are compared with 1,050,000 categories"):
         parse(" or ".join(f"town like '%{i}'" for i in range(2000)), domain)
+
+
+@pytest.mark.parametrize(
+    "text", ["mean:age by in", "median:age", "mean: age by in*school", "quantile(.5):age", " avg :age"]
+)
+def test_a_question_about_numbers_is_told_from_a_condition(text):
+    with pytest.raises(
+        InvalidInput, match=r"is a question about numbers, as it has a colon.*release\.table"
+    ) as refused:
+        parse(text, DOMAIN)
+    assert repr(text.strip()) in str(refused.value)
+
+
+def test_a_column_with_a_colon_in_its_name_may_begin_a_condition():
+    domain = Domain((Attribute("a:b", "coded", codes=3), Attribute("c", "coded", codes=2)))
+    assert parse("a:b = 2", domain).axes == (0,)
+    with pytest.raises(InvalidInput, match=r"condition, position 1: no column 'a:c' .did you mean 'a:b'"):
+        parse("a:c = 2", domain)
+
+
+def test_truth_values_are_written_as_python_has_them_or_as_files_have_them():
+    smokes = Attribute("smokes", "category", categories=("false", "true"), missing=("",))
+    domain = Domain((smokes, Attribute("says", "category", categories=("True", "true", "no"))))
+    for text in ("True", "true", "TRUE", "'True'"):
+        assert parse(f"smokes = {text}", domain) == parse("smokes = 'true'", domain)
+        assert parse(f"not smokes in {{False, {text}}}", domain) == parse("smokes is missing", domain)
+    assert parse("says = True", domain).mask().tolist() == [True, False, False]  # listed apart
+    with pytest.raises(InvalidInput, match="no category 'TRUE'"):
+        parse("says = TRUE", domain)
+    with pytest.raises(InvalidInput, match="no category 'False'"):
+        parse("says = False", domain)

@@ -17,9 +17,9 @@ ASKED = ("mean:delay by carrier*late", "quantile(0.5,0.9):delay by carrier", "su
 
 
 @cache
-def with_numbers():
+def with_numbers(rho=1.0):
     rng = np.random.default_rng(0)
     table = qr.Table(DOMAIN, tuple(rng.integers(0, size, 3000) for size in DOMAIN.shape))
-    with qr.Ledger.open(None, qr.ZCDP(1.0)) as ledger:
+    with qr.Ledger.open(None, qr.ZCDP(rho)) as ledger:
         curator = qr.Curator(table, ledger, qr.Entropy.insecure(4))
-        return curator.release(qr.NumberSums(list(ASKED)), qr.Workload.marginals(DOMAIN, [["carrier"]]), qr.ZCDP(1.0))
+        return curator.release(qr.NumberSums(list(ASKED)), qr.Workload.marginals(DOMAIN, [["carrier"]]), qr.ZCDP(rho))

@@ -86,7 +86,7 @@ def test_parameters_are_listed_under_the_names_that_they_were_stored_by():
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (Answer(12.34, math.nan, math.nan), "12.3"),
+        (Answer(12.34, math.nan, math.nan), "12.3 (no error bar: nobody can tell how far off it is)"),
         (Answer(12.34, math.nan, math.nan, 5.67), "12.3 ± 5.7"),
         (Answer(12.34, 11.0, 3.21), "12.3 (measured 11.0 ± 3.2)"),
         (Answer(12.34, 11.0, 3.21, 2.0), "12.3 ± 2.0 (measured 11.0 ± 3.2)"),

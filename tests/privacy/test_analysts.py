@@ -109,7 +109,10 @@ def test_of_nobody_there_is_nothing(ledger):
 def test_a_budget_is_only_raised(ledger, wrong):
     analysts = Analysts(ledger)
     analysts.add("ada", PureDP(0.5))
-    with pytest.raises(InvalidInput, match=r"must be larger than epsilon=0\.5 and of its kind"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"must be larger than epsilon=0\.5, whose place it takes: a larger epsilon, without a delta; got ",
+    ):
         analysts.raise_budget("ada", wrong)
     analysts.raise_budget("ada", PureDP(0.75))
     assert analysts.named("ada").budget == PureDP(0.75)
@@ -122,7 +125,10 @@ def test_what_was_spent_before_a_refusal_stays_spent(ledger):
     analysts.add("bob", PureDP(0.5))
     with analysts.account("ada") as account:
         account.spend(PureDP(0.25))
-        with pytest.raises(BudgetExceeded, match="ada's budget exceeded"):
+        with pytest.raises(
+            BudgetExceeded,
+            match=r"ada's budget exceeded: .*epsilon=0\.25 is left; whoever gave you this budget can raise it\)$",
+        ):
             account.spend(PureDP(0.5))
     assert analysts.named("ada").spent == PureDP(0.25)
     with analysts.account("ada") as account:

@@ -350,7 +350,8 @@ def test_a_total_only_grows(old: Cost, new: Cost, allowed: bool) -> None:
         if allowed:
             ledger.raise_total(new)
         else:
-            with pytest.raises(InvalidInput, match="a raised total must be larger"):
+            told = "whose place it takes: a larger epsilon"
+            with pytest.raises(InvalidInput, match=f"a raised total must be larger than .*{told}"):
                 ledger.raise_total(new)
         assert ledger.total == (new if allowed else old)
         assert len(ledger.history()) == 1 + allowed

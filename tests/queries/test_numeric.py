@@ -58,7 +58,7 @@ def test_a_text_means_what_it_says_and_its_spelling_means_the_same(text, fields)
     ("text", "told"),
     [
         ("mean:arrdelay", "no column 'arrdelay' .did you mean 'arr_delay'"),
-        ("mean:carrier", "column 'carrier' holds texts and has no mean"),
+        ("mean:carrier", "column 'carrier' holds texts and has no mean.*or for a share by ratio:carrier = '"),
         ("quantile(.5):carrier", "holds texts and has no quantile"),
         ("sum:day", "holds dates and has no sum"),
         ("mean:air_time", "has no bins yet"),
@@ -77,11 +77,16 @@ def test_a_text_means_what_it_says_and_its_spelling_means_the_same(text, fields)
         ("mean:share where share < .5 by carrier", "twice or out of order"),
         ("mean:share by share", "asked about and grouped by"),
         ("mean:share by origin", "no column 'origin'"),
+        ("mean:share by carrier, day", r"no column 'carrier, day': columns are joined by \*, as in by carrier\*day"),
+        ("mean:share by carrier,origin", "no column 'carrier,origin'.*; there are"),
         ("mean:share where foo = 1", "no column 'foo'"),
         ("mean:share where share > .7", "cuts through the bin"),
         ("mean(.5):share", "a question is"),
         ("count:share", "a question is"),
-        ("average:share", "a question is"),
+        ("average:share", r"'average' is no kind of question .did you mean mean:.*a question is"),
+        ("median:share by carrier", r"'median' is no kind of question .did you mean quantile\(\.5\):"),
+        ("maen:share", "'maen' is no kind of question .did you mean 'mean'"),
+        ("frobnicate:share", "'frobnicate' is no kind of question: a question is"),
         ("share", "a question is"),
         ("ratio:", "needs a condition"),
         ("ratio: by carrier", "needs a condition"),
@@ -121,8 +126,16 @@ def test_fields_that_do_not_fit_are_refused(fields):
 
 
 def test_conditions_are_not_taken_for_questions():
-    for text in ("age in 30..39", "count in 1..2", "mean > 3", "sex = 'mean:x'", "count = 3 and by = 2", "median:x"):
+    for text in ("age in 30..39", "count in 1..2", "mean > 3", "sex = 'mean:x'", "count = 3 and by = 2", "not a:b"):
         assert not NumericQuestion.spells(text)
+
+
+def test_a_word_and_a_colon_are_a_question_unless_a_column_is_called_so():
+    for text in ("median:x", "avg : x by y", "percentile(.9):x", "count:x"):
+        assert NumericQuestion.spells(text)
+        assert NumericQuestion.spells(text, ["x", "y"])
+    assert not NumericQuestion.spells("median:x > 3", ["median:x"])
+    assert NumericQuestion.spells("mean:x > 3", ["mean:x"])  # which has to stand in quotes in a condition
 
 
 def test_cells_stand_for_their_points():
@@ -182,3 +195,10 @@ def test_a_marginal_is_tabulated_by_group_as_a_loop_over_its_cells_does():
 def test_a_question_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         NumericQuestion.parse(FLIGHTS, "count").kind = "mean"
+
+
+def test_the_mean_of_truth_values_is_told_to_be_a_share():
+    domain = Domain((Attribute("smokes", "category", categories=("false", "true")),))
+    with pytest.raises(InvalidInput, match=r"or for a share by ratio:smokes = 'true'$") as refused:
+        NumericQuestion.parse(domain, "mean:smokes")
+    assert NumericQuestion.parse(domain, str(refused.value).split(" by ")[-1]).kind == "ratio"

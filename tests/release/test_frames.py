@@ -106,3 +106,14 @@ def test_frames_of_another_kind_are_refused():
         typed().marginal(["sex"], frame="excel")
     with pytest.raises(InvalidInput, match="another domain"):
         typed().answers_frame(PAIRS)
+
+
+def test_a_single_column_is_named_without_a_list_and_what_is_no_name_is_refused_by_name():
+    release = typed()
+    assert release.marginal("age").equals(release.marginal(["age"]))
+    with pytest.raises(InvalidInput, match="a marginal is of a column, or of a list of them, got 3"):
+        release.marginal(3)
+    with pytest.raises(InvalidInput, match="by takes the name of a column, or a list of names, got 3"):
+        release.mean("age", by=3)
+    with pytest.raises(InvalidInput, match="a column is needed, one of"):
+        release.mean("age", by=[3])

@@ -9,8 +9,12 @@ from releases import released
 from qrelease.release.number_rows import COLUMNS, number_rows
 
 
+def lines(rows):
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+
+
 def lines_of(text):
-    return [dict(zip(COLUMNS, row, strict=True)) for row in number_rows(with_numbers()) if row[0] == text]
+    return [row for row in lines(number_rows(with_numbers())) if row["question"] == text]
 
 
 def test_questions_come_in_order_each_with_all_of_its_groups():
@@ -21,7 +25,9 @@ def test_questions_come_in_order_each_with_all_of_its_groups():
     assert [text for text, _ in found] == questions
     groups = dict(zip(ASKED, (groups for _, groups in found), strict=True))
     assert groups["mean:delay by carrier*late"] == ["A & B * no", "A & B * yes", "UA * no", "UA * yes"]
-    assert groups["quantile(0.5,0.9):delay by carrier"] == ["A & B * 0.5", "A & B * 0.9", "UA * 0.5", "UA * 0.9"]
+    assert groups["quantile(0.5,0.9):delay by carrier"] == [
+        f"{carrier} (quantile {p})" for carrier in ("A & B", "UA") for p in (0.5, 0.9)
+    ]
     assert groups["sum:delay"] == ["all"]
 
 
@@ -47,3 +53,12 @@ def test_values_are_those_of_the_answer_to_six_digits(place):
 
 def test_a_release_without_sums_has_no_lines():
     assert list(number_rows(released())) == []
+
+
+def test_a_line_whose_interval_is_all_that_the_bounds_allow_says_so():
+    told = {"too much noise: the interval is all that the column's bounds allow"}
+    noisy = lines(number_rows(with_numbers(rho=1e-8)))
+    bounded = [row for row in noisy if not row["question"].startswith("sum")]
+    assert {row["note"] for row in bounded if (float(row["low"]), float(row["high"])) == (0, 8)} == told
+    assert len([row for row in bounded if row["note"]]) >= 2
+    assert {row["note"] for row in noisy if row["question"].startswith("sum")} == {""}  # sums have no bounds

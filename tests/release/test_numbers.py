@@ -179,8 +179,28 @@ def test_an_answer_that_was_not_measured_is_said_to_be_a_models_alone():
     assert alone.unbiased.isna().all()
     assert alone.value.notna().all()
     measured = release.mean("delay", "carrier")
-    assert set(measured.source) == {"measured"}
+    assert measured.source.tolist() == ["measured"] * 3 + ["bounds"]  # the fourth group has no records
     assert (measured.low_95 <= measured.value).all()
+
+
+def test_an_interval_that_is_all_that_the_bounds_allow_says_so():
+    """Under noise that hides every group, means, shares, quantiles and variances are between the bounds alone."""
+    noisy, clear = released(POINTS, 0, rho=1e-7), released(POINTS, 0, rho=10.0)
+    for text, least, most in [
+        ("mean:delay by carrier", 0, 59),
+        ("quantile(.5):delay by carrier", 0, 59),
+        ("ratio:delay >= 20 by carrier", 0, 1),
+        ("variance:delay by carrier", 0, 59**2 / 4),
+    ]:
+        table = noisy.table(text)
+        assert set(table.source) == {"bounds"}
+        assert np.allclose(table[["low_95", "high_95"]], [least, most])
+        sources = clear.table(text).source.tolist()
+        assert sources[:3] == ["measured"] * 3  # the fourth group has no records
+    assert set(noisy.difference("mean:delay by carrier", ["AA"], ["UA"]).source) == {"bounds"}
+    assert set(clear.difference("mean:delay by carrier", ["AA"], ["UA"]).source) == {"measured"}
+    for text in ("sum:delay by carrier", "count by carrier"):  # which have no bounds
+        assert set(noisy.table(text).source) == {"measured"}
 
 
 def test_where_and_the_other_doors_agree():
@@ -344,7 +364,8 @@ def test_where_sums_were_measured_the_table_is_of_them(text):
     assert list(found.columns) == [*(["carrier"] if "by" in text else []), *names, "source"]
     for name, part in zip(names, parts, strict=True):
         assert found[name].tolist() == part.tolist()
-    assert set(found.source) == {"measured"}
+    bounded = "mean" in text and (found.low_95 <= 0) & (found.high_95 >= 59)  # of the group without records
+    assert found.source.tolist() == np.where(np.broadcast_to(bounded, len(found)), "bounds", "measured").tolist()
 
 
 def test_measured_sums_have_parts_running_totals_and_differences():
@@ -395,7 +416,7 @@ def test_quantiles_of_measured_counts_are_answered():
     """Of the groups, by counts of each value that were measured for the question."""
     text = "quantile(.5):delay by carrier"
     found, true = summed().table(text), truth("quantile by carrier")[:, 1]
-    assert set(found.source) == {"measured"}
+    assert found.source.tolist() == ["measured"] * 3 + ["bounds"]  # the fourth group has no records
     assert (found.low_95 <= found.value).all()
     assert (found.low_95[:3] <= true[:3]).all()
     assert (true[:3] <= found.high_95[:3]).all()

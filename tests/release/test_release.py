@@ -140,7 +140,7 @@ def test_answers_to_its_own_workload_and_to_others():
 
 
 def test_an_answer_reads_well():
-    assert str(Answer(12.34, math.nan, math.nan)) == "12.3"
+    assert str(Answer(12.34, math.nan, math.nan)) == "12.3 (no error bar: nobody can tell how far off it is)"
     assert str(Answer(12.34, 11.0, 2.56)) == "12.3 (measured 11.0 ± 2.6)"
     assert str(Answer(12.34, 11.0, 2.56, 1.5)) == "12.3 ± 1.5 (measured 11.0 ± 2.6)"
     assert float(Answer(12.34, 11.0, 2.56)) == 12.34

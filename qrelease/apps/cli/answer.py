@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -102,8 +103,9 @@ def _answer(arguments: argparse.Namespace) -> None:
         )
     release = load(arguments.release)
     queries = _queries(arguments)
-    questions = [_question(release.domain, text, arguments.where) for text in queries if NumericQuestion.spells(text)]
-    conditions = [text for text in queries if not NumericQuestion.spells(text)]
+    of_numbers = {text for text in queries if NumericQuestion.spells(text, release.domain.names)}
+    questions = [_question(release.domain, text, arguments.where) for text in queries if text in of_numbers]
+    conditions = [text for text in queries if text not in of_numbers]
     for query in conditions:  # all are understood, or none is answered
         parse(query, release.domain)
     options = TableOptions(
@@ -119,13 +121,16 @@ def _answer(arguments: argparse.Namespace) -> None:
         )
     if arguments.format == "csv" and questions and len(queries) > 1:
         raise InvalidInput("numbers by group are one CSV table each: ask for one at a time, or for --format json")
-    tables = [(str(question), numbers_table(release, question, options)) for question in questions]
+    tables = [(question, numbers_table(release, question, options)) for question in questions]
     if release.insecure:
         print("qrelease: INSECURE release: its noise came from a seed", file=sys.stderr)
     if conditions:
         _print([(query, release.answer(query)) for query in conditions], arguments.format)
-    for query, columns in tables:
-        _print_table(query, columns, arguments.format)
+    for question, columns in tables:
+        _print_table(str(question), columns, arguments.format)
+        if arguments.format == "text":
+            for line in _caveats(question, columns["source"].values.tolist()):
+                print(line)
 
 
 def _question(domain: "Domain", text: str, where: str) -> "NumericQuestion":
@@ -156,6 +161,35 @@ def _print_table(query: str, columns: Mapping[str, Any], form: str) -> None:
         print(query)
         for line in lines:
             print("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _caveats(question: "NumericQuestion", sources: Sequence[str]) -> list[str]:
+    """What a reader of a table has to know of its intervals: a line for each reason why some say nothing."""
+    said = {
+        "model": f"no interval: the model alone says this, and it may be far off; measure it: {_measured_by(question)}",
+        "clipped": "no interval: values were clipped to narrower bounds than the schema's, and nobody knows how far"
+        " that moved the answers",
+        "bounds": "the interval is all that the column's bounds allow: there is too much noise to say more; a larger"
+        " epsilon, a --delta or fewer groups help",
+    }
+    lines = []
+    for source, told in said.items():
+        count = sources.count(source)
+        if count:
+            lines.append(told if count == len(sources) else f"{count} of {len(sources)} lines ({source}): {told}")
+    return lines
+
+
+def _measured_by(question: "NumericQuestion") -> str:
+    """The option of `qrelease release` that has a question measured."""
+    from qrelease.queries.measures import needs_of
+
+    try:
+        needs_of(question, {})
+    except InvalidInput:  # bins alone, of which there are no sums
+        names = "*".join(question.domain.names[axis] for axis in question.axes)
+        return f"qrelease release --workload {shlex.quote(f'marginals:{names}')}"
+    return f"qrelease release --numbers {shlex.quote(str(question))}"
 
 
 def _cells(column: Any) -> list[Any]:

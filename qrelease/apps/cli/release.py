@@ -83,8 +83,9 @@ def _question_options(parser: OptionParser) -> None:
         "--numbers",
         action="append",
         metavar="Q",
-        help="also release sums, means, variances or shares by group, each with its interval: mean:COLUMN by A*B where"
-        " CONDITION; likewise sum:, variance:, ratio:CONDITION, histogram:COLUMN and count; may be repeated",
+        help="also release sums, means, variances, quantiles or shares by group, each with its interval: mean:COLUMN by"
+        " A*B where CONDITION; likewise sum:, variance:, quantile(.5,.9):, ratio:CONDITION, histogram:COLUMN and count;"
+        " may be repeated",
     )
     parser.add_argument(
         "--clip",

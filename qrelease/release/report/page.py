@@ -377,11 +377,12 @@ def _budget(release: Release) -> str:
     for spend in release.spends:
         total.spend(spend.cost)
     listed = Counter((spend.what, unit.of_the_unit(spend.cost)) for spend in release.spends)
-    rows = [(text(what), f"{times}", text(cost)) for (what, cost), times in listed.items()]
-    comes = None if total.spent is None else unit.of_the_unit(total.spent)
+    rows = [(text(what), f"{times}", text(cost.rounded())) for (what, cost), times in listed.items()]
+    sum_told = None if total.spent is None else unit.of_the_unit(total.spent).rounded()
     parts = "1 part comes" if len(release.spends) == 1 else f"{len(release.spends)} parts come"
     return (
-        f"<h2>Where the budget went</h2><p>{parts} to {text(comes)}, within the promised {text(release.cost)}."
+        f"<h2>Where the budget went</h2><p>{parts} to {text(sum_told)}, within the promised"
+        f" {text(release.cost.rounded())}."
         f"</p>{_shares(release.spends)}{folded('Every part', len(rows))}"
         f"{html_table({'drawn': False, 'times': True, 'cost of each': False}, rows)}</details>"
     )
@@ -416,13 +417,14 @@ def _measured(release: Release) -> str:
 
 
 def _measurement(release: Release, m: Measurement) -> tuple[str, ...]:
+    half = m.noise.half_width(m.repeats) / m.repeats
     return (
         text(" × ".join(release.domain.names[a] for a in m.group.axes)) or "all records",
         f"{m.group.queries.count:,}",
         m.noise.law,
         f"{m.noise.scale:,.3g}" if m.noise.scale < 1000 else f"{m.noise.scale:,.0f}",
         str(m.repeats),
-        f"± {m.noise.half_width(m.repeats) / m.repeats:,.1f}",
+        f"± {half:,.1f}" if half < 1000 else f"± {half:,.0f}",
     )
 
 

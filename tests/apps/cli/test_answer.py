@@ -83,6 +83,10 @@ def test_numbers_by_group_are_a_table(folder: Path, capsys: pytest.CaptureFixtur
         (["mean:sex"], "column 'sex' holds texts and has no mean"),
         (["quantile(1.2):age"], "a quantile is of a probability from 0 to 1, got 1.2"),
         (["mean:age", "--where", "agee > 3"], "no column 'agee'"),
+        (
+            ["median:age by sex"],
+            "'median' is no kind of question (did you mean quantile(.5):?): a question is sum:COLUMN",
+        ),
         (["mean:age", "--percent"], "share of the total"),
         (["sex = F", "--top", "3"], "are for numbers, not sex = F"),
         (["mean:age", "count by sex", "--format", "csv"], "one CSV table each"),
@@ -98,3 +102,40 @@ def test_bad_questions_are_told_in_one_line(
     assert not found.out
     assert told in found.err
     assert found.err.count("\n") == 1
+
+
+def test_a_table_without_intervals_says_why_and_what_has_them_measured(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = (folder / "people.toml").read_text()
+    exact = schema.replace("bins = [18, 30, 40, 70]", "within = [18, 70]\nstep = 1\nbins = 3")
+    (folder / "people.toml").write_text(exact)
+    assert release("--delta", "1e-6", "--mechanism", "maxent") == 0
+    capsys.readouterr()
+    told = "the model alone says this, and it may be far off; measure it: qrelease release"
+    assert main(["answer", "out", "mean:age by sex where city = Ulm"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1] == f"no interval: {told} --numbers 'mean:age by sex where city = '\"'\"'Ulm'\"'\"''"
+    assert [line.split()[-1] for line in said[2:-1]] == ["model", "model"]
+    assert main(["answer", "out", "mean:age by sex*city"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"no interval: {told} --numbers 'mean:age by sex*city'"
+    assert main(["answer", "out", "mean:age by sex where city = Ulm", "--format", "json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["low_95"], row["source"]) for row in rows] == [(None, "model")] * 2
+    (folder / "people.toml").write_text(schema)
+    assert release("--total-epsilon", "1", "--mechanism", "maxent", "--insecure-seed", "1", out="bins") == 0
+    capsys.readouterr()
+    assert main(["answer", "bins", "mean:age by sex*city"]) == 0  # without exact values there are no sums of them
+    assert capsys.readouterr().out.splitlines()[-1] == f"no interval: {told} --workload 'marginals:sex*age*city'"
+
+
+def test_a_table_whose_intervals_are_the_bounds_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seeded = ["--insecure-seed", "1", "--epsilon", "1e-5"]
+    assert release("--mechanism", "laplace", *seeded) == 0
+    capsys.readouterr()
+    assert main(["answer", "out", "mean:age by sex"]) == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("the interval is all that the column's bounds allow: there is too much noise")
+    assert [line.split()[2:4] + line.split()[-1:] for line in lines[2:]] == [["18", "69", "bounds"]] * 2
+    assert main(["answer", "out", "count by sex"]) == 0
+    assert "bounds" not in capsys.readouterr().out

@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from commands import ROWS, SCHEMA, release
@@ -25,6 +25,7 @@ from qrelease.mechanisms.forecasts import forecast
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.privacy import ApproxDP, PureDP
 from qrelease.privacy.ledger import Ledger
+from qrelease.queries.numeric import Kind
 from qrelease.queries.workload import Workload
 
 
@@ -594,3 +595,11 @@ def test_columns_that_no_question_is_about_are_named(folder: Path, capsys: pytes
     assert "nothing is asked" not in capsys.readouterr().err
     assert main([*command, "--workload", "where:city = Ulm", "--out", "three"]) == 2
     assert "nothing is asked" not in capsys.readouterr().err  # a refusal stays one line
+
+
+def test_the_help_names_every_kind_of_question_that_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["release", "--help"])
+    said = "".join(capsys.readouterr().out.split())
+    told = said[said.rindex("--numbersQ") : said.rindex("--clipCOLUMN")]
+    assert all(kind in told for kind in get_args(Kind))

@@ -125,7 +125,7 @@ def test_what_no_learned_schema_could_make_right_is_refused_before_it_is_learned
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        ("nosuch = 3", "impossible 1: predicate, position 1: no column 'nosuch'"),
+        ("nosuch = 3", "impossible 1: condition, position 1: no column 'nosuch'"),
         ("sex = 'X'", "no category 'X'"),
         ("sex = 'f' or sex = 'm'", "leaves no record that is possible"),
         ("hours < 16 and sex = 'f'", "the cells of 'hours' must be learned first, without this condition"),

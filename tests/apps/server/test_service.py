@@ -91,7 +91,7 @@ def test_numbers_by_group_are_quoted_answered_and_remembered(server, path):
         ("mean:age by sex*sex", "grouped by twice"),
         ("histogram:age", "ask for the marginal"),
         ("average:age", "a question is sum:COLUMN"),
-        ("mean:age where grade", "predicate, position 6"),
+        ("mean:age where grade", "condition, position 6"),
     ],
 )
 def test_bad_questions_about_numbers_are_problems_and_cost_nothing(server, path, text, told):

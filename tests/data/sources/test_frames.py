@@ -267,3 +267,9 @@ def test_whole_numbers_past_those_that_floats_tell_apart_are_read_as_floats_in_e
     odd = pd.DataFrame({"x": pd.Series([*values, None], dtype=object)})
     for frame in (pd.DataFrame({"x": values}), pl.DataFrame({"x": values}), pa.table({"x": values}), odd):
         assert Table.from_frame(frame, Domain([column])).codes(0)[: len(values)].tolist() == slow
+
+
+def test_a_frame_or_file_without_a_schema_is_told_how_to_get_one(tmp_path):
+    for read in (lambda: Table.from_frame(pd.DataFrame(FRAME)), lambda: Table.read(tmp_path / "people.csv")):
+        with pytest.raises(InvalidInput, match=r"a schema is needed: .*qrelease schema draft.*qr\.draft"):
+            read()

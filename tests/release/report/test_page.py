@@ -223,9 +223,21 @@ def test_the_parts_of_the_cost_are_added_up_again():
     assert f"{len(release.spends)} parts come to epsilon=" in found
     assert "within the promised epsilon=1, delta=1e-06." in found
     assert re.search(r"count 1% measure \d\d% select \d\d%", found)
-    assert all(spend.what in found and str(spend.cost) in found for spend in release.spends)
+    assert all(spend.what in found and spend.cost.rounded() in found for spend in release.spends)
     with pytest.raises(BudgetExceeded):
         html(replace(release, spends=(*release.spends, Spend("one more", ZCDP(1.0)))))
+
+
+def test_the_page_shows_no_rounding_dust_and_no_tenths_of_large_numbers():
+    rho = ZCDP(0.009999999999999998)
+    release = replace(mwem(), spends=(Spend("count everybody", rho),))
+    found = Page(html(release)).text
+    assert "count everybody 1 rho=0.01 " in found
+    (first, *_) = release.measurements
+    wide = replace(first, noise=replace(first.noise, scale=1.25e7))
+    found = Page(html(replace(release, measurements=(wide,)))).text
+    assert f"± {wide.noise.half_width(wide.repeats) / wide.repeats:,.0f}" in found
+    assert not re.search(r"± [\d,]{5,}\.\d", found)
 
 
 def test_parts_in_two_currencies_are_listed_but_not_drawn_to_one_scale():
