@@ -63,7 +63,10 @@ def test_each_release_is_made_once(folder: Path, capsys: pytest.CaptureFixture[s
 def test_numbers_can_be_asked_for_too(folder: Path) -> None:
     (folder / "people.csv").write_text("a,b,pay\n" + "x,y,3\ny,x,60\n" * 50)
     schema = folder / "people.toml"
-    schema.write_text(schema.read_text() + '[[attribute]]\nname = "pay"\nkind = "number"\ninteger = true\nwithin = [0, 100]\nstep = 1\nbins = [0, 50, 101]\n')
+    schema.write_text(
+        schema.read_text()
+        + '[[attribute]]\nname = "pay"\nkind = "number"\ninteger = true\nwithin = [0, 100]\nstep = 1\nbins = [0, 50, 101]\n'
+    )
     numbers = 'numbers = ["mean:pay by a*b", "count by a"]\nclip = "pay=0..80"\nnumbers-share = 0.75\n'
     (folder / "jobs.toml").write_text(JOBS.replace('out = "two"', f'out = "two"\n{numbers}out-format = "parquet"'))
     assert main(["run", str(folder / "jobs.toml")]) == 0
