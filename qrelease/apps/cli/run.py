@@ -27,7 +27,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "jobs",
         type=Path,
-        help="a TOML file with data, schema, a table [total] with epsilon and delta, and a table [[release]] for each"
+        help="a TOML file with data, schema, a table [total] with epsilon and delta of a new ledger, and a table [[release]] for each"
         f" release: {', '.join(_OWN + _MORE + _NUMBERS)}, as of `qrelease release`. For all of them: parent, query,"
         " separator, quote, decimal, encoding, ledger, dataset, neighbours and columns. Paths are relative to this"
         " file. A release whose folder is there is not made again",
@@ -53,7 +53,10 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _check_total(jobs: list[argparse.Namespace]) -> None:
-    """Raise `BudgetExceeded` where a new ledger would not hold all of them: before the first is charged."""
+    """Raise `BudgetExceeded` where a new ledger would not hold all of them: before the first is charged.
+
+    `InvalidInput` where no total is given for it; a ledger that is there has one.
+    """
     from qrelease.apps.cli.ledgers import ledger_path
     from qrelease.apps.cli.shared import cost_given
     from qrelease.privacy import Filter
@@ -61,6 +64,8 @@ def _check_total(jobs: list[argparse.Namespace]) -> None:
 
     if not jobs or Ledger.exists(ledger_path(jobs[0])):
         return
+    if jobs[0].total_epsilon is None:
+        raise InvalidInput(f"total is missing: {ledger_path(jobs[0])}, a new ledger, takes its epsilon and delta")
     whole = Filter(cost_of(jobs[0].total_epsilon, jobs[0].total_delta))
     for job in jobs:
         whole.spend(cost_given(job))
@@ -75,16 +80,16 @@ def _read(file: Path) -> list[argparse.Namespace]:
     except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise InvalidInput(f"{file}: {error}") from None
     content = _checked(f"{file}", content, _COMMON)
-    for needed in ("data", "schema", "total", "release"):
+    for needed in ("data", "schema", "release"):
         if needed not in content:
             raise InvalidInput(f"{file}: {needed} is missing")
-    releases, total = content.pop("release"), content.pop("total")
-    total = _checked(f"{file}: total", total, ("epsilon", "delta"))
-    if "epsilon" not in total:
+    releases, total = content.pop("release"), content.pop("total", None)
+    total = total if total is None else _checked(f"{file}: total", total, ("epsilon", "delta"))
+    if total is not None and "epsilon" not in total:
         raise InvalidInput(f"{file}: total: epsilon is missing")
     if not isinstance(releases, list) or not releases:
         raise InvalidInput(f"{file}: release must be one [[release]] or more")
-    totals = {f"total_{name}": value for name, value in ({"delta": 0} | total).items()}
+    totals = {} if total is None else {f"total_{name}": v for name, v in ({"delta": 0} | total).items()}
     jobs = []
     for number, release in enumerate(releases, 1):
         where = f"{file}: release {number}"

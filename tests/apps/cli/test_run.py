@@ -136,3 +136,12 @@ def test_the_total_may_be_said_again(folder: Path, capsys: pytest.CaptureFixture
     assert "has a total of epsilon=0.5, not epsilon=1; `qrelease ledger raise` changes it" in capsys.readouterr().err
     assert main([*command, "1", "--out", str(folder / "3"), "--ledger", str(folder / "other")]) == 0
     assert f"{folder / 'people.ledger'} is a ledger beside these data already" in capsys.readouterr().err
+
+
+def test_the_total_is_that_of_the_ledger_where_there_is_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "jobs.toml").write_text(JOBS.replace("total = { epsilon = 1, delta = 1e-9 }", ""))
+    assert main(["run", str(folder / "jobs.toml")]) == 2
+    assert "total is missing: " in capsys.readouterr().err
+    Ledger.open(folder / "people.ledger", ApproxDP(0.8, 1e-9), dataset="people").close()
+    assert main(["run", str(folder / "jobs.toml")]) == 0
+    assert charges(folder) == 2
