@@ -23,7 +23,6 @@ from typing import Any
 
 from qrelease.errors import InvalidInput
 
-
 _KEYS = {"file", "column", "separator"}
 
 

@@ -39,8 +39,8 @@ UNEVEN: Final = 0.65
 """The exponent of a column's cells beyond the first that gives as many as hold most records."""
 
 THIN: Final = 0.1
-"""What a cell beyond those that hold most records holds, as a part of n over the number of cells. Answers about pairs of
-300, 8 and 4 cells, 3 000 000 records at (1, 1e-9), were off by 2.7 records; without thin cells 1.1 was predicted."""
+"""What a cell beyond those that hold most records holds, as a part of n over the number of cells. Answers about pairs
+of 300, 8 and 4 cells, 3 000 000 records at (1, 1e-9), were off by 2.7 records; without thin cells 1.1 was predicted."""
 
 PAIRS_AT_ONCE: Final = 2.0
 """How much stronger pairs of columns are than most, where all are measured at once: a few are much stronger, and they

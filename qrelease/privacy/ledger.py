@@ -369,8 +369,8 @@ class Ledger:
             )
         if named and not alike:
             return (
-                f"the first charge for these columns under this schema: whether the records are those of earlier charges"
-                f" for dataset {self._dataset!r} cannot be told; nothing is to be done where they are"
+                f"the first charge for these columns under this schema: whether the records are those of earlier"
+                f" charges for dataset {self._dataset!r} cannot be told; nothing is to be done where they are"
             )
         return None
 

@@ -38,10 +38,8 @@ def test_a_card_says_what_the_manifest_says():
 
 def test_a_hierarchy_is_one_rule():
     towns, letters = [f"town{i}" for i in range(6)], "ABC"
-    rules = [
-        f'"province" = \'{p}\' and "town" in {{{", ".join(repr(t) for i, t in enumerate(towns) if letters[i % 3] != p)}}}'
-        for p in letters
-    ]
+    others = {p: ", ".join(repr(t) for i, t in enumerate(towns) if letters[i % 3] != p) for p in letters}
+    rules = [f'"province" = \'{p}\' and "town" in {{{others[p]}}}' for p in letters]
     attributes = [
         qr.Attribute("province", "category", categories=tuple(letters)),
         qr.Attribute("town", "category", categories=tuple(towns)),

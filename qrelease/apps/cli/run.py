@@ -27,10 +27,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "jobs",
         type=Path,
-        help="a TOML file with data, schema, a table [total] with epsilon and delta of a new ledger, and a table [[release]] for each"
-        f" release: {', '.join(_OWN + _MORE + _NUMBERS)}, as of `qrelease release`. For all of them: parent, query,"
-        " separator, quote, decimal, encoding, ledger, dataset, neighbours and columns. Paths are relative to this"
-        " file. A release whose folder is there is not made again",
+        help="a TOML file with data, schema, a table [total] with epsilon and delta of a new ledger, and a table"
+        f" [[release]] for each release: {', '.join(_OWN + _MORE + _NUMBERS)}, as of `qrelease release`. For all of"
+        " them: parent, query, separator, quote, decimal, encoding, ledger, dataset, neighbours and columns. Paths are"
+        " relative to this file. A release whose folder is there is not made again",
     )
 
 

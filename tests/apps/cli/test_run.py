@@ -65,7 +65,8 @@ def test_numbers_can_be_asked_for_too(folder: Path) -> None:
     schema = folder / "people.toml"
     schema.write_text(
         schema.read_text()
-        + '[[attribute]]\nname = "pay"\nkind = "number"\ninteger = true\nwithin = [0, 100]\nstep = 1\nbins = [0, 50, 101]\n'
+        + '[[attribute]]\nname = "pay"\nkind = "number"\ninteger = true\nwithin = [0, 100]\nstep = 1\n'
+        + "bins = [0, 50, 101]\n"
     )
     numbers = 'numbers = ["mean:pay by a*b", "count by a"]\nclip = "pay=0..80"\nnumbers-share = 0.75\n'
     (folder / "jobs.toml").write_text(JOBS.replace('out = "two"', f'out = "two"\n{numbers}out-format = "parquet"'))
