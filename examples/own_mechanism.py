@@ -32,7 +32,7 @@ class Pairs:
             raise qr.InvalidInput(f"pairs spends epsilon alone, got {cost}")
         if not 1 <= self.pairs <= math.comb(len(workload.domain), 2):
             raise qr.InvalidInput(f"pairs of {len(workload.domain)} columns, got {self.pairs}")
-        qr.check_fitted(workload)
+        qr.check_fitted(workload, qr.Workload.marginals(workload.domain, 1))
 
     def release(self, private: qr.Private, workload: qr.Workload, cost: qr.Cost) -> qr.MechanismResult:
         """Draw, within the cost: `private` spends before each draw, and refuses what is not covered."""

@@ -24,6 +24,7 @@ from qrelease.errors import RowsChangedWarning as RowsChangedWarning
 from qrelease.errors import ServiceError as ServiceError
 from qrelease.errors import TooLarge as TooLarge
 from qrelease.evaluation.audit import audit_mechanism as audit_mechanism
+from qrelease.evaluation.evaluate import evaluate as evaluate
 from qrelease.evaluation.planning import plan as plan
 from qrelease.evaluation.quality.private_score import MarginalScores as MarginalScores
 from qrelease.evaluation.verify import Verification as Verification

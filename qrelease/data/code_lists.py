@@ -6,6 +6,8 @@
     categories = { file = "municipalities.csv", column = "code" }   # beside the schema; the first column by default
     parent = { attribute = "province", column = "province" }        # which province each lies in, from the same file
 
+A list with semicolons is read by `separator = ";"` beside `file`.
+
 A code list is public: what it lists becomes part of the universe. So it is never the data themselves, and `Table.read`
 refuses a schema that names them, by whatever name.
 
@@ -20,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from qrelease.errors import InvalidInput
+
+_KEYS = {"file", "column", "separator"}
 
 
 def named_files(content: Mapping[str, Any], folder: Path) -> tuple[Path, ...]:
@@ -52,9 +56,9 @@ def _filled(entry: dict[str, Any], folder: Path, rules: list[dict[str, str]]) ->
         if "parent" in entry:
             raise InvalidInput(f"{_name(entry)}: parent needs categories from a file: {{ file = …, column = … }}")
         return entry
-    if not {"file"} <= set(named) <= {"file", "column"} or not all(isinstance(v, str) for v in named.values()):
-        raise InvalidInput(f"{_name(entry)}: categories must be a list of texts, or file and perhaps column")
-    header, rows = _rows(folder / named["file"])
+    if not {"file"} <= set(named) <= _KEYS or not all(isinstance(v, str) for v in named.values()):
+        raise InvalidInput(f"{_name(entry)}: categories must be a list of texts, or file and perhaps column, separator")
+    header, rows = _rows(folder / named["file"], named.get("separator"))
     place = _place(header, named.get("column", header[0]), entry, named["file"])
     filled = {key: value for key, value in entry.items() if key != "parent"}
     filled["categories"] = list(dict.fromkeys(row[place] for row in rows))
@@ -104,10 +108,11 @@ def _parent(entry: Mapping[str, Any]) -> tuple[str, str]:
     return str(parent["attribute"]), str(parent["column"])
 
 
-def _rows(file: Path) -> tuple[tuple[str, ...], list[list[str]]]:
-    from qrelease.data.sources.csv import CsvReader  # what is heavy, for schemas that name a file alone
+def _rows(file: Path, separator: str | None) -> tuple[tuple[str, ...], list[list[str]]]:
+    from qrelease.data.sources.csv import PLAIN, CsvReader  # what is heavy, for schemas that name a file alone
+    from qrelease.data.sources.dialect import Dialect
 
-    reader = CsvReader(file)
+    reader = CsvReader(file, PLAIN if separator is None else Dialect(separator))
     rows = [[text.strip() for text in row] for chunk in reader.chunks() for row in chunk.rows]
     if not rows:
         raise InvalidInput(f"{file} lists nothing below its header")
@@ -116,7 +121,9 @@ def _rows(file: Path) -> tuple[tuple[str, ...], list[list[str]]]:
 
 def _place(header: tuple[str, ...], column: str, entry: Mapping[str, Any], file: str) -> int:
     if column not in header:
-        raise InvalidInput(f"{_name(entry)}: {file} has no column {column!r}; it has {', '.join(header)}")
+        other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
+        advice = f'; or add separator = "{other}" beside file'.replace("\t", "\\t") if other else ""
+        raise InvalidInput(f"{_name(entry)}: {file} has no column {column!r}; it has {', '.join(header)}{advice}")
     return header.index(column)
 
 

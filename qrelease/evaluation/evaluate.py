@@ -165,7 +165,8 @@ def evaluate(
 
     The Laplace baseline always runs, the Gaussian one where δ > 0. The budgets are in memory and forgotten: whoever
     publishes one of these releases has spent its cost, and what the choice among them tells on top. A mechanism whose
-    own check refuses the workload or a cost is left out, by name and with the reason.
+    own check refuses the workload or a cost is left out, by name and with the reason; so is one that refuses while it
+    runs, from then on.
 
     Parameters
     ----------
@@ -202,9 +203,11 @@ def evaluate(
 
     Examples
     --------
-    >>> from qrelease.data.domain import Domain
-    >>> table = Table(Domain.coded({"a": 2, "b": 3}), (np.arange(600) % 2, np.arange(600) % 3))
-    >>> found = evaluate(table, Workload.marginals(table.domain, 1), {}, [1.0], entropy=Entropy.insecure(0))
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> table = qr.Table(qr.Domain.coded({"a": 2, "b": 3}), (np.arange(600) % 2, np.arange(600) % 3))
+    >>> workload = qr.Workload.marginals(table.domain, 1)
+    >>> found = qr.evaluate(table, workload, {}, [1.0], entropy=qr.Entropy.insecure(0))
     >>> found.mechanisms, found.error("laplace", 1.0) < 0.05
     (('laplace',), True)
     """
@@ -225,15 +228,20 @@ def evaluate(
     truth = Truth.of(table, workload)
     source = Entropy() if entropy is None else entropy
     plan = [(cost, name, trial) for cost in costs for name in contenders for trial in range(trials)]
-    rows = tuple(
-        truth.run(name, contenders[name], cost, relation, source, trial)
-        for cost, name, trial in tqdm(plan, desc="releases", disable=None, leave=False)
-    )
+    rows, why = [], {name: str(error) for name, error in skipped.items()}
+    for cost, name, trial in tqdm(plan, desc="releases", disable=None, leave=False):
+        if name in why:
+            continue
+        try:
+            rows.append(truth.run(name, contenders[name], cost, relation, source, trial))
+        except QReleaseError as error:
+            if len(contenders) == 1:
+                raise
+            why[name] = f"at epsilon={cost.epsilon:g}: {error}"
     bounds = {cost.epsilon: unbiased(workload, cost, relation, len(table)) for cost in costs}
-    best = {cost.epsilon: min(r.errors.avg_l1 for r in rows if r.epsilon == cost.epsilon) for cost in costs}
+    best = {epsilon: min((r.errors.avg_l1 for r in rows if r.epsilon == epsilon), default=0.0) for epsilon in bounds}
     known = {epsilon: bound for epsilon, bound in bounds.items() if bound is not None and bound <= best[epsilon]}
-    why = {name: str(error) for name, error in skipped.items()}
-    return Evaluation(dataset, describe(dataset, truth, costs[0], relation), rows, truth.floor(), known, why)
+    return Evaluation(dataset, describe(dataset, truth, costs[0], relation), tuple(rows), truth.floor(), known, why)
 
 
 def _unsuitable(

@@ -192,7 +192,8 @@ def verify(
         return Verification((*checks, Check("manifest", False, str(error))))
     content = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
     checks.append(_id(content, release))
-    checks.append(Check("cost", True, f"{len(release.spends):,} parts come to at most {release.cost}"))
+    count = len(release.spends)
+    checks.append(Check("cost", True, f"{count:,} part{'s come' if count > 1 else ' comes'} to at most {release.cost}"))
     separate = _separate(release)
     checks += [_mechanism(release, str(content["synopsis"].get("type"))), _noise(release), _total(release)]
     checks += [] if separate is None else [separate]
@@ -262,7 +263,8 @@ def _noise(release: Release) -> Check:
         return Check("noise", False, overdrawn)
     unpaid = [] if together else _unpaid(release, payers)
     if not unpaid:
-        drawn = f"{len(release.measurements):,} measurements have the noise that their parts of the cost buy"
+        count = len(release.measurements)
+        drawn = f"{count:,} measurement{'s have' if count != 1 else ' has'} the noise that the cost buys"
         return Check("noise", True, f"{drawn}, under {release.neighbours.value}")
     if foreign:
         return Check("noise", None, f"{len(unpaid):,} measurements may be paid for by {foreign[0]!r}, which is unknown")

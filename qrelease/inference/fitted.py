@@ -13,16 +13,18 @@ from qrelease.inference.measurement import Measurement
 from qrelease.inference.residual_synopses import Modelled
 from qrelease.inference.residuals import Estimates
 from qrelease.queries.families import Cells
-from qrelease.queries.workload import Workload
+from qrelease.queries.workload import Group, Workload
 
 
-def check_fitted(workload: Workload) -> None:
-    """Raise where no histogram over the universe of a workload can be fitted: for the `check` of a mechanism.
+def check_fitted(workload: Workload, measured: Workload | None = None) -> None:
+    """Raise what `fitted` would raise after the charge, as far as it is known before: for the `check` of a mechanism.
 
     Parameters
     ----------
     workload
-        What will be measured, or asked.
+        What will be asked.
+    measured
+        What will be measured in any case; by default the workload itself.
 
     Returns
     -------
@@ -30,15 +32,25 @@ def check_fitted(workload: Workload) -> None:
 
     Raises
     ------
+    InvalidInput
+        Where other queries than whole marginals are measured, or none with some column that is asked for.
     TooLarge
-        Where there can be none, by public sizes alone.
+        Where there can be no histogram over the universe, by public sizes alone.
 
     Examples
     --------
     >>> import qrelease as qr
-    >>> qr.check_fitted(qr.Workload.marginals(qr.Domain.coded({"sex": 2, "age": 10}), 2))
+    >>> domain = qr.Domain.coded({"sex": 2, "age": 10})
+    >>> qr.check_fitted(qr.Workload.marginals(domain, 2))
+
+    Ranges may be asked for where marginals are measured:
+
+    >>> qr.check_fitted(qr.Workload.parse(domain, "ranges:age"), qr.Workload.marginals(domain, 1))
     """
-    check_size(workload.domain, workload.sets, len(workload), ahead=True)
+    groups = (workload if measured is None else measured).groups
+    _check_measurable(workload, groups)
+    sets = dict.fromkeys([*workload.sets, *(g.axes for g in groups)])
+    check_size(workload.domain, tuple(sets), len(workload), ahead=True)
 
 
 def fitted(workload: Workload, measurements: Sequence[Measurement], records: int | None = None) -> Modelled:
@@ -84,15 +96,8 @@ def fitted(workload: Workload, measurements: Sequence[Measurement], records: int
     for m in measurements:
         if not isinstance(m, Measurement):
             raise InvalidInput(f"a fit takes what Private.measure gives, got {type(m).__name__}")
-        if not isinstance(m.group.queries, Cells):
-            names = ", ".join(domain.names[a] for a in m.group.axes)
-            kind = m.group.queries.to_json()["type"]
-            raise InvalidInput(f"a fit takes whole marginals, as Workload.marginals asks for, got {kind} of {names}")
+    _check_measurable(workload, [m.group for m in measurements])
     told = {a for m in measurements for a in m.group.axes}
-    asked = {a for s in workload.sets for a in s}
-    missing = [domain.names[a] for a in sorted(asked - told) if domain.shape[a] > 1]
-    if missing:
-        raise InvalidInput(f"no measurement tells of {', '.join(missing)}: measure a marginal with each such column")
     estimates = Estimates.of(domain, measurements, None if records is None else float(records))
     given = [estimates.gives(g.axes) for g in workload.groups]
     known = tuple(g for g, there in zip(workload.groups, given, strict=True) if there)
@@ -102,3 +107,18 @@ def fitted(workload: Workload, measurements: Sequence[Measurement], records: int
     if known:
         widths[np.repeat(given, np.diff(workload.bounds))] = made.widths
     return replace(made, workload=workload, widths=widths)
+
+
+def _check_measurable(workload: Workload, measured: Sequence[Group]) -> None:
+    """Raise `InvalidInput` unless whole marginals are measured, which have all columns that a workload asks for."""
+    domain = workload.domain
+    for group in measured:
+        if not isinstance(group.queries, Cells):
+            names = ", ".join(domain.names[a] for a in group.axes)
+            kind = group.queries.to_json()["type"]
+            raise InvalidInput(f"a fit takes whole marginals, as Workload.marginals asks for, got {kind} of {names}")
+    told = {a for group in measured for a in group.axes}
+    asked = {a for s in workload.sets for a in s}
+    missing = [domain.names[a] for a in sorted(asked - told) if domain.shape[a] > 1]
+    if missing:
+        raise InvalidInput(f"no measurement tells of {', '.join(missing)}: measure a marginal with each such column")

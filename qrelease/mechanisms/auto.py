@@ -91,12 +91,17 @@ class Prediction:
 
     @property
     def figures(self) -> str:
-        """The errors, in words; empty where there are none."""
-        said = [] if self.l1 is None else [f"a mean L1 of {self.l1:.3g}"]
-        return ", ".join([*said, *([] if self.error is None else [f"{self.error:.3g} records an answer"])])
+        """The error in words; empty where there is none."""
+        return "" if self.error is None else f"answers off by about {self.error:.3g} records (root mean square)"
+
+    @property
+    def briefly(self) -> str:
+        """The mechanism and its error."""
+        return f"{self.mechanism}: {self.figures or self.why}"
 
     def __str__(self) -> str:
-        return f"{self.mechanism}: {f'{self.figures}, ' * bool(self.figures)}{self.why}"
+        compared = "" if self.l1 is None else f"compared by a mean L1 of {self.l1:.3g}"
+        return f"{self.mechanism}: {', '.join(part for part in (self.figures, compared, self.why) if part)}"
 
 
 @final
@@ -123,7 +128,7 @@ def explained(parameters: Mapping[str, Any], *, briefly: bool = False) -> str:
     """
     found = [Prediction(**p) for p in parameters["predictions"]]
     if briefly:
-        return next(f"chosen {p}" for p in found if p.mechanism == parameters["chosen"])
+        return next(f"chosen {p.briefly}" for p in found if p.mechanism == parameters["chosen"])
     lines = [f"{'chosen' if p.mechanism == parameters['chosen'] else 'not'} {p}" for p in found]
     return "\n".join([*lines, *([f"to choose: {parameters['to_choose']}"] if "to_choose" in parameters else [])])
 

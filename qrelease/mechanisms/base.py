@@ -469,4 +469,6 @@ def parameters(mechanism: Any) -> dict[str, Any]:
 
     A field whose `metadata` has `stored` is listed under that name: the one that it had when the format was made.
     """
+    if not is_dataclass(mechanism):
+        raise InvalidInput(f"a mechanism must be a dataclass of its public parameters, got {type(mechanism).__name__}")
     return {f.metadata.get("stored", f.name): plain(getattr(mechanism, f.name)) for f in fields(mechanism)}

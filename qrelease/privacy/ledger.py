@@ -247,7 +247,9 @@ class Ledger:
         unused = "; nothing was charged to this one, so its file may be deleted" if self.spent is None else ""
         raise LedgerError(
             "ledger {} counts what {} is charged, and this would be {}: a budget of one says nothing of the other; take"
-            " another ledger, a new one made {}{}".format(self._store.place or "in memory", *told, made, unused)
+            " another ledger, a new one by --ledger FILE on the command line, made {} in Python{}".format(
+                self._store.place or "in memory", *told, made, unused
+            )
         )
 
     def key_for(self, name: str) -> bytes:
@@ -372,8 +374,8 @@ class Ledger:
             )
         if named and not alike:
             return (
-                f"nothing was charged for these columns under this schema yet: whether the records are those of earlier"
-                f" charges for dataset {self._dataset!r} cannot be told"
+                f"the first charge for these columns under this schema: whether the records are those of earlier"
+                f" charges for dataset {self._dataset!r} cannot be told; nothing is to be done where they are"
             )
         return None
 

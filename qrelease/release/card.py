@@ -12,7 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from qrelease._util.texts import readable
+from qrelease._util.typing import Axes
+from qrelease.data import predicates
 from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
+from qrelease.data.structural_zeros import masks
 from qrelease.errors import InvalidInput
 from qrelease.privacy.conversions import zcdp_epsilon
 from qrelease.privacy.costs import ZCDP, Neighbours
@@ -42,7 +46,7 @@ _DELTA = 1e-9  # at which a rho is put into words
 _PARAMETERS: Mapping[str, str] = {
     "records": "records, about",
     "table": "a synthetic table was asked for",
-    "error": "expected error, records an answer",
+    "error": "error of unbiased answers, before the fit, records (root mean square)",
     "to_choose": "to choose the mechanism",
     "no_table": "why there is no synthetic table",
 }
@@ -164,11 +168,31 @@ def _unprotected(release: Release) -> list[str]:
     if release.neighbours is Neighbours.REPLACE_ONE:
         found.append(f"the number of {_units(release)}, which neighbouring tables share")
     if release.domain.impossible:
-        found.append(f"public rules on what no record can be: {'; '.join(release.domain.impossible)}")
+        found.append(f"public rules on what no record can be: {'; '.join(_rules(release.domain))}")
     given = [name for name in ("records", "weights", "rounds") if release.parameters.get(name) is not None]
     if given:
         found.append("the parameters of the mechanism, as far as its user gave them, see below")
     found.append("that the release was made, when, and how large its files are")
+    return found
+
+
+def _rules(domain: Domain) -> list[str]:
+    """The rules, those of a hierarchy in one text: each category of a column is possible with one of another only."""
+    by_columns: dict[Axes, list[str]] = {}
+    for rule in domain.impossible:
+        by_columns.setdefault(predicates.parse(rule, domain).axes, []).append(rule)
+    found = []
+    for axes, rules in by_columns.items():
+        below = None
+        if len(axes) == 2 and len(rules) > 1:
+            allowed = ~masks(domain, rules)[axes].reshape([domain.shape[a] for a in axes])
+            for child, counts in ((axes[1], allowed.sum(0)), (axes[0], allowed.sum(1))):
+                parents = allowed.size // len(counts)
+                if parents < len(counts) and ((counts == 1) | (counts == parents)).all() and (counts == 1).any():
+                    parent = axes[0] if child == axes[1] else axes[1]
+                    listed = int((counts == 1).sum())
+                    below = f"{domain.names[child]} belongs to {domain.names[parent]} (code list, {listed:,} codes)"
+        found += rules if below is None else [below]
     return found
 
 
@@ -237,7 +261,10 @@ def _implementation(release: Release) -> dict[str, Any]:
 
 def _utility(release: Release) -> dict[str, Any]:
     promise = release.parameters.get("promise")
+    found = [p for p in release.parameters.get("predictions", ()) if p["mechanism"] == release.parameters["chosen"]]
+    known = [float(f"{p['error']:.4g}") for p in found if p["error"] is not None]
     return {
+        **({"predicted error of an answer, records (root mean square)": known[0]} if known else {}),
         "error bars": "each answer has a 95 % half-width, of its noise and of what a model smooths over (`model_95`)",
         "promised error": promise if isinstance(promise, Mapping) else "none by theorem",
         "bias": "tables have no negative counts, so small cells are biased upwards; `noisy` is unbiased",

@@ -104,6 +104,7 @@ def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> G
         raise InvalidInput("the question is over another domain than this release")
     if cumulative and (question.kind not in ("sum", "count") or len(question.by) != 1):
         raise InvalidInput("a running total needs a sum or a count, by one column")
+    _check_asked(release, question)
     bars = _exact_count(release)
     summed = _summed_table(release, question)
     if summed is not None:
@@ -116,6 +117,17 @@ def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> G
     outside = [found.value < found.low, found.value > found.high]
     low, high = (np.where(out, found.value, end) for out, end in zip(outside, (found.low, found.high), strict=True))
     return replace(found, low=low, high=high, apart=found.unbiased_ends)
+
+
+def _check_asked(release: Release, question: NumericQuestion) -> None:
+    """Raise `InvalidInput` for a number of a column that nothing was asked of: a model has made all of it up."""
+    if not question.column or release.measured_sums is not None:
+        return
+    asked = {a for s in release.workload.sets for a in s} | {a for m in release.measurements for a in m.group.axes}
+    if release.domain.axis(question.column) not in asked:
+        raise InvalidInput(
+            f"nothing was measured of {question.column}: ask for it at the release, by --workload or --numbers"
+        )
 
 
 def _summed_table(release: Release, question: NumericQuestion) -> NumberTable | None:

@@ -62,3 +62,14 @@ def test_a_code_with_two_parents_is_named(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(SCHEMA)
     with pytest.raises(InvalidInput, match=r"'b' has two parents in towns\.csv"):
         load(tmp_path / "s.toml")
+
+
+def test_a_list_with_semicolons_is_read_where_the_schema_says_so(tmp_path: Path) -> None:
+    (tmp_path / "towns.csv").write_text(TOWNS)
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    domain = load(tmp_path / "s.toml")
+    (tmp_path / "towns.csv").write_text(TOWNS.replace(",", ";"))
+    with pytest.raises(InvalidInput, match='or add separator = ";" beside file'):
+        load(tmp_path / "s.toml")
+    (tmp_path / "s.toml").write_text(SCHEMA.replace('file = "towns.csv"', 'file = "towns.csv", separator = ";"'))
+    assert load(tmp_path / "s.toml") == domain

@@ -69,3 +69,13 @@ def test_a_universe_without_a_histogram_is_refused_before_anything_is_measured()
     qr.check_fitted(WORKLOAD)
     with pytest.raises(qr.TooLarge, match="histogram"):
         qr.check_fitted(qr.Workload.marginals(coded(*[32] * 11), 2))
+
+
+def test_what_a_fit_would_refuse_after_the_charge_is_refused_before():
+    """A workload of ranges, which a mechanism measures as it is, or from marginals that lack one of its columns."""
+    ranges = qr.Workload.parse(WORKLOAD.domain, f"ranges:{WORKLOAD.domain.names[-1]}")
+    with pytest.raises(qr.InvalidInput, match="a fit takes whole marginals"):
+        qr.check_fitted(ranges)
+    qr.check_fitted(ranges, qr.Workload.marginals(WORKLOAD.domain, 1))
+    with pytest.raises(qr.InvalidInput, match=f"no measurement tells of {WORKLOAD.domain.names[-1]}"):
+        qr.check_fitted(ranges, qr.Workload.marginals(WORKLOAD.domain, [[WORKLOAD.domain.names[0]]]))

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import qrelease as qr
@@ -33,6 +34,23 @@ def test_a_card_says_what_the_manifest_says():
     assert found["implementation"]["random source"].startswith("AES-256")
     assert not any("number of records" in line for line in found["unprotected quantities"])
     assert json.loads(json.dumps(found)) == found
+
+
+def test_a_hierarchy_is_one_rule():
+    towns, letters = [f"town{i}" for i in range(6)], "ABC"
+    others = {p: ", ".join(repr(t) for i, t in enumerate(towns) if letters[i % 3] != p) for p in letters}
+    rules = [f'"province" = \'{p}\' and "town" in {{{others[p]}}}' for p in letters]
+    attributes = [
+        qr.Attribute("province", "category", categories=tuple(letters)),
+        qr.Attribute("town", "category", categories=tuple(towns)),
+        qr.Attribute("sex", "category", categories=("f", "m")),
+    ]
+    domain = qr.Domain(attributes, impossible=[*rules, "province = 'A' and sex = 'm'"])
+    table = qr.Table(domain, [np.zeros(9, np.uint8)] * 3)
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        made = qr.Curator(table, ledger).release(qr.Laplace(), qr.Workload.marginals(domain, 2), qr.PureDP(1.0))
+    (line,) = [line for line in card(made)["unprotected quantities"] if line.startswith("public rules")]
+    assert line.endswith(": town belongs to province (code list, 6 codes); province = 'A' and sex = 'm'")
 
 
 @pytest.mark.parametrize(

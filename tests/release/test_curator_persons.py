@@ -157,7 +157,9 @@ def test_a_ledger_of_records_takes_no_persons_and_the_other_way_round(tmp_path):
         renamed = Domain(DOMAIN.attributes, person=Person("whom", M))
         with pytest.raises(LedgerError, match="this would be a person by 'whom'"):
             Curator(made(domain=renamed), ledger)
-    with pytest.raises(LedgerError, match=r"another ledger, a new one made by Ledger.open\(..., person='whom'\)"):
+    with pytest.raises(
+        LedgerError, match=r"by --ledger FILE on the command line, made by Ledger.open\(..., person='whom'\)"
+    ):
         Ledger.open(tmp_path / "persons.ledger", person="whom")
     with Ledger.open(tmp_path / "persons.ledger") as ledger:
         assert (ledger.person, ledger.neighbours) == ("who", ADD)

@@ -430,3 +430,15 @@ def test_a_quotient_may_be_all_that_the_bounds_allow_where_there_may_be_nobody()
     assert 0.25 < low[1] < 0.5 < high[1] < 0.8
     assert np.isnan(low[2])
     assert np.isnan(high[2])
+
+
+def test_a_number_of_a_column_that_nothing_was_asked_of_is_refused():
+    """Its synthetic values follow the schema alone: their mean is none of the records'."""
+    domain = qr.Domain([qr.Attribute("pay", "number", edges=(0, 50, 100)), qr.Attribute("sex", "coded", codes=2)])
+    table = qr.Table(domain, [np.zeros(90, np.uint8), np.arange(90) % 2])
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        workload = qr.Workload.marginals(domain, [["sex"]])
+        made = qr.Curator(table, ledger, qr.Entropy.insecure(0)).release(qr.MaxEnt(), workload, qr.PureDP(1.0))
+    with pytest.raises(qr.InvalidInput, match="nothing was measured of pay"):
+        made.mean("pay", by=["sex"])
+    assert len(numbers(made, qr.NumericQuestion.parse(domain, "count by sex")).value) == 2

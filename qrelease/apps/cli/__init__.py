@@ -33,6 +33,7 @@ COMMANDS = {
     "verify": "Check all of a release that a third party can check. Reads no data.",
     "card": "Fill in the deployment card of a release, as public registries ask.",
     "key": "Make a key to sign releases with.",
+    "sign": "Sign a release that is made already.",
     "evaluate": "NOT PRIVATE: compare mechanisms, or a synthetic table, with the truth; for the data holder only.",
     "score": "Measure how good a synthetic table is, with noise, for a charge: may be published.",
     "ledger": "Look at a budget, or raise its total.",

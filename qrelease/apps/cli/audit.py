@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of
+from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of, own_mechanism
 from qrelease.apps.cli.shared import elapsed, entropy_of, neighbours_option, seed_option
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.privacy.costs import cost_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_audit)
     parser.add_argument(
         "mechanism",
-        help=f"the mechanism: {', '.join(MECHANISMS)}, which is run on tiny tables, or a function of your own,"
-        " MODULE:FUNCTION, which is called as f(data, entropy)",
+        help=f"the mechanism: {', '.join(MECHANISMS)}, which is run on tiny tables, or one of your own, MODULE:NAME: a"
+        " mechanism, an object with check and release, is run on tiny tables too, and a function is called as f(data,"
+        " entropy) with --first and --second",
     )
     parser.add_argument(
         "--doors",
@@ -46,7 +47,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="with --doors: the two tables differ by all records of one person, of whom at most M are kept (default: by"
         " one record; with `parent`, by one parent and all its children)",
     )
-    parser.add_argument("--first", help="the input of MODULE:FUNCTION, as JSON")
+    parser.add_argument(
+        "--first", help="the input of a function MODULE:NAME, as JSON: a list of numbers arrives as an array"
+    )
     parser.add_argument("--second", help="a neighbouring input, as JSON")
     parser.add_argument("--epsilon", type=float, required=True, help="what the mechanism claims")
     parser.add_argument("--delta", type=float, help="the delta that it claims (default: 0, pure epsilon)")
@@ -65,24 +68,35 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-    from qrelease.evaluation.audit import audit, audit_mechanism, find_mechanism, read_input
+    from qrelease.evaluation.audit import audit, audit_mechanism, failure, find_mechanism, read_input
     from qrelease.privacy import Neighbours
 
     if arguments.doors:
         return _audit_doors(arguments)
     name, cost, entropy = (arguments.mechanism, cost_of(arguments.epsilon, arguments.delta), entropy_of(arguments))
     effort = {"samples": arguments.samples, "confidence": arguments.confidence, "entropy": entropy}
+    relation = Neighbours.parse(arguments.neighbours)
     if ":" in name:
-        if arguments.first is None or arguments.second is None:
-            raise InvalidInput(
-                f"{name} needs two neighbouring inputs: give --first and --second, as JSON; a mechanism with a method"
-                " `release` needs none, by qr.audit_mechanism in Python"
-            )
-        found = audit(find_mechanism(name), read_input(arguments.first), read_input(arguments.second), cost, **effort)
+        own = find_mechanism(name)
+        try:
+            mechanism = own_mechanism(own)
+            if mechanism is not None:
+                found = audit_mechanism(mechanism, cost, relation, **effort)
+            else:
+                if arguments.first is None or arguments.second is None:
+                    raise InvalidInput(
+                        f"{name} needs two neighbouring inputs: give --first and --second, as JSON; a mechanism, an"
+                        " object with name, check and release, needs none"
+                    )
+                found = audit(own, read_input(arguments.first), read_input(arguments.second), cost, **effort)
+        except (QReleaseError, MemoryError):
+            raise
+        except Exception as error:  # exit code 2: 1 is a conviction
+            raise InvalidInput(f"{name} failed: {failure(error)}; a function gets (data, entropy)") from error
     elif name in MECHANISMS and name != "auto":  # which runs one of the others
-        found = audit_mechanism(mechanism_of(name), cost, Neighbours.parse(arguments.neighbours), **effort)
+        found = audit_mechanism(mechanism_of(name), cost, relation, **effort)
     else:
-        raise InvalidInput(f"mechanisms are {', '.join(MECHANISMS)} or MODULE:FUNCTION, got {name!r}")
+        raise InvalidInput(f"mechanisms are {', '.join(MECHANISMS)}, or one of your own, MODULE:NAME, got {name!r}")
     if arguments.json:
         print(json.dumps(found.to_json()))
     else:

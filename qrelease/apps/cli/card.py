@@ -22,6 +22,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="TOML",
         help='a TOML file with what only the holder knows, a line NAME = "TEXT" for each such field',
     )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write it into this new file (default: print it)")
     parser.add_argument("--json", action="store_true", help="print one JSON object (default: Markdown)")
 
 
@@ -32,7 +33,16 @@ def _card(arguments: argparse.Namespace) -> None:
 
     filled = {} if arguments.fill is None else _read(arguments.fill)
     found = card(load(arguments.release), filled)
-    print(json.dumps(found, indent=1, ensure_ascii=False) if arguments.json else markdown(found), end="")
+    text = json.dumps(found, indent=1, ensure_ascii=False) if arguments.json else markdown(found)
+    if arguments.out is None:
+        print(text, end="")
+        return
+    try:
+        with arguments.out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise InvalidInput(f"{arguments.out} cannot be written: {error.strerror}") from None
+    print(f"wrote {arguments.out}")
 
 
 def _read(file: Path) -> dict[str, Any]:

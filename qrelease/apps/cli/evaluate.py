@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, mechanism_of
+from qrelease.apps.cli.mechanisms import DEFAULT, known_or_own
 from qrelease.apps.cli.shared import (
     check_memory,
     data_options,
@@ -42,7 +42,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         type=names,
         default=[DEFAULT],
         metavar="A,B,…",
-        help="the mechanisms to compare, beside the baselines, which are always compared (default: auto)",
+        help="the mechanisms to compare, beside the baselines, which are always compared (default: auto); MODULE:NAME"
+        " is one of your own: an object with check and release, or its class, from the current folder",
     )
     mechanisms.add_argument(
         "--epsilon", type=_floats, default=[0.1, 1.0, 10.0], help="the epsilons to compare at (default: 0.1,1,10)"
@@ -87,16 +88,14 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from qrelease.evaluation.evaluate import evaluate
     from qrelease.evaluation.results import check_picture
 
-    unknown = [name for name in arguments.mechanism if name not in MECHANISMS]
-    if unknown:
-        raise InvalidInput(f"mechanisms are {', '.join(MECHANISMS)}, got {unknown[0]!r}")
+    mechanisms = {name: known_or_own(name) for name in arguments.mechanism}
     if arguments.plot is not None:
         check_picture(arguments.plot)
     table = table_of(arguments)
     found = evaluate(
         table,
         workload_of(arguments, table.domain),
-        {name: mechanism_of(name) for name in arguments.mechanism},
+        mechanisms,
         arguments.epsilon,
         delta=arguments.delta,
         neighbours=arguments.neighbours,

@@ -65,3 +65,34 @@ def mechanism_of(name: str, **options: float | None) -> Mechanism:
     module, _, kind = MECHANISMS[name].partition(":")
     make: Callable[..., Mechanism] = getattr(import_module(module), kind)
     return make(**given)
+
+
+def check_known(name: str) -> None:
+    """Raise `InvalidInput` for what is neither a mechanism's name nor MODULE:NAME."""
+    if name not in MECHANISMS and ":" not in name:
+        raise InvalidInput(f"mechanisms are {', '.join(MECHANISMS)}, or one of your own, MODULE:NAME, got {name!r}")
+
+
+def known_or_own(name: str) -> Mechanism:
+    """The mechanism of a name, or of one's own: MODULE:NAME is an object with `check` and `release`, or its class."""
+    check_known(name)
+    if ":" not in name:
+        return mechanism_of(name)
+    from qrelease.evaluation.audit import find_mechanism
+
+    found = own_mechanism(find_mechanism(name))
+    if found is None:
+        raise InvalidInput(f"{name} must be a mechanism, an object with name, check and release, or its class")
+    return found
+
+
+def own_mechanism(found: object) -> Mechanism | None:
+    """What was found by its name, as a mechanism; None where it is none. A class is called without arguments."""
+    from qrelease.mechanisms.base import Mechanism
+
+    if isinstance(found, type) and all(hasattr(found, member) for member in ("check", "release")):
+        try:
+            found = found()
+        except TypeError as error:  # parameters without defaults
+            raise InvalidInput(f"{error}; name an object of your module instead, such as own = Own(3)") from None
+    return found if not isinstance(found, type) and isinstance(found, Mechanism) else None

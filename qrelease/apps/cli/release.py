@@ -194,13 +194,19 @@ def _output_options(parser: OptionParser) -> None:
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """The arguments of `options` in some words; `InvalidInput` where the command line would end."""
+    """The arguments of `options` in some words.
+
+    `InvalidInput` where the command line would end, or would refuse them whatever the data are.
+    """
     parser = argparse.ArgumentParser(exit_on_error=False)
     options(parser)
     try:
-        return parser.parse_args(words)
+        found = parser.parse_args(words)
     except (argparse.ArgumentError, SystemExit) as error:
         raise InvalidInput(str(error) if isinstance(error, argparse.ArgumentError) else "see above") from None
+    cost_meant(found)
+    _mechanism(found)
+    return found
 
 
 def private_data_of(arguments: argparse.Namespace) -> Source:

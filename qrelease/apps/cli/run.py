@@ -12,10 +12,13 @@ from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import cost_of
 from qrelease.privacy.ledger_url import is_address
 
-_COMMON = ("data", "schema", "parent", "ledger", "dataset", "neighbours", "columns", "total", "release")
+_TABLE = ("data", "schema", "parent", "query", "separator", "quote", "decimal", "encoding")
+_COMMON = (*_TABLE, "ledger", "dataset", "neighbours", "columns", "total", "release")
 _PATHS = ("data", "schema", "parent", "ledger", "out", "sign")
 _OWN = ("out", "epsilon", "delta", "rho", "mechanism", "workload", "columns", "rounds", "size", "alpha", "records")
-_MORE = ("weighted_records", "order", "rows", "weighted", "answers", "out_format", "weak", "sign")
+_MORE = ("weighted_records", "order", "rows", "weighted", "answers", "out_format", "weak", "sign", "parent", "both")
+_NUMBERS = ("numbers", "clip", "numbers_share")
+_REPEATED = ("workload", "numbers", "clip")  # one text, or a list of them
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -24,9 +27,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "jobs",
         type=Path,
-        help="a TOML file with data, schema, a table [total] with epsilon and delta, and a table [[release]] for each"
-        " release: out, epsilon, delta and any other option of `qrelease release`. Paths are relative to this file. A"
-        " release whose folder is there is not made again",
+        help="a TOML file with data, schema, a table [total] with epsilon and delta of a new ledger, and a table"
+        f" [[release]] for each release: {', '.join(_OWN + _MORE + _NUMBERS)}, as of `qrelease release`. For all of"
+        " them: parent, query, separator, quote, decimal, encoding, ledger, dataset, neighbours and columns. Paths are"
+        " relative to this file. A release whose folder is there is not made again",
     )
 
 
@@ -49,7 +53,10 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _check_total(jobs: list[argparse.Namespace]) -> None:
-    """Raise `BudgetExceeded` where a new ledger would not hold all of them: before the first is charged."""
+    """Raise `BudgetExceeded` where a new ledger would not hold all of them: before the first is charged.
+
+    `InvalidInput` where no total is given for it; a ledger that is there has one.
+    """
     from qrelease.apps.cli.ledgers import ledger_path
     from qrelease.apps.cli.shared import cost_given
     from qrelease.privacy import Filter
@@ -57,6 +64,8 @@ def _check_total(jobs: list[argparse.Namespace]) -> None:
 
     if not jobs or Ledger.exists(ledger_path(jobs[0])):
         return
+    if jobs[0].total_epsilon is None:
+        raise InvalidInput(f"total is missing: {ledger_path(jobs[0])}, a new ledger, takes its epsilon and delta")
     whole = Filter(cost_of(jobs[0].total_epsilon, jobs[0].total_delta))
     for job in jobs:
         whole.spend(cost_given(job))
@@ -70,21 +79,21 @@ def _read(file: Path) -> list[argparse.Namespace]:
         raise InvalidInput(f"{file} cannot be read: {error.strerror}") from None
     except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise InvalidInput(f"{file}: {error}") from None
-    _check_names(f"{file}", content, _COMMON)
-    for needed in ("data", "schema", "total", "release"):
+    content = _checked(f"{file}", content, _COMMON)
+    for needed in ("data", "schema", "release"):
         if needed not in content:
             raise InvalidInput(f"{file}: {needed} is missing")
-    releases, total = content.pop("release"), content.pop("total")
-    _check_names(f"{file}: total", total, ("epsilon", "delta"))
-    if "epsilon" not in total:
+    releases, total = content.pop("release"), content.pop("total", None)
+    total = total if total is None else _checked(f"{file}: total", total, ("epsilon", "delta"))
+    if total is not None and "epsilon" not in total:
         raise InvalidInput(f"{file}: total: epsilon is missing")
     if not isinstance(releases, list) or not releases:
         raise InvalidInput(f"{file}: release must be one [[release]] or more")
-    totals = {f"total_{name}": value for name, value in ({"delta": 0} | total).items()}
+    totals = {} if total is None else {f"total_{name}": v for name, v in ({"delta": 0} | total).items()}
     jobs = []
     for number, release in enumerate(releases, 1):
         where = f"{file}: release {number}"
-        _check_names(where, release, _OWN + _MORE)
+        release = _checked(where, release, _OWN + _MORE + _NUMBERS)
         if "out" not in release:
             raise InvalidInput(f"{where}: out is missing")
         jobs.append(_parsed(where, file.parent, content | totals | release))
@@ -93,12 +102,19 @@ def _read(file: Path) -> list[argparse.Namespace]:
     return jobs
 
 
-def _check_names(where: str, given: object, known: tuple[str, ...]) -> None:
+def _checked(where: str, given: object, known: tuple[str, ...]) -> dict[str, Any]:
+    """A table of known names; `out-format`, as the option is spelled, is `out_format`."""
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{where} must be a table, got {given!r}")
-    for name in given:
+    found: dict[str, Any] = {}
+    for spelled, value in given.items():
+        name = spelled.replace("-", "_")
         if name not in known:
-            raise InvalidInput(f"{where}: unknown {name!r}; known are {', '.join(known)}")
+            raise InvalidInput(f"{where}: unknown {spelled!r}; known are {', '.join(known)}")
+        if name in found:
+            raise InvalidInput(f"{where}: {name} is given twice")
+        found[name] = value
+    return found
 
 
 def _parsed(where: str, folder: Path, given: Mapping[str, Any]) -> argparse.Namespace:
@@ -110,7 +126,7 @@ def _parsed(where: str, folder: Path, given: Mapping[str, Any]) -> argparse.Name
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
             words += [option if value else f"--no-{option[2:]}"] if value or name == "answers" else []
-        elif name == "workload":
+        elif name in _REPEATED:
             words += [f"{option}={part}" for part in ([value] if isinstance(value, str) else value)]
         else:
             text = (

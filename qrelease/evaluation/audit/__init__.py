@@ -32,7 +32,7 @@ from qrelease.evaluation.audit.inputs import query_pairs, table_pairs
 from qrelease.evaluation.audit.releases import audit_mechanism, released
 from qrelease.evaluation.audit.replay import SensitivityAudit, audit_sensitivity
 from qrelease.evaluation.audit.sampling import audit, vectorised, worst_pair
-from qrelease.evaluation.audit.texts import find_mechanism, read_input
+from qrelease.evaluation.audit.texts import failure, find_mechanism, read_input
 from qrelease.evaluation.audit.verdict import Audit
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "compare",
     "delta_between",
     "enumerated",
+    "failure",
     "find_mechanism",
     "gaussian_distribution",
     "laplace_distribution",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+import time
 from collections.abc import Callable
 from typing import Final
 from zlib import crc32
@@ -27,6 +29,8 @@ from qrelease.queries.workload import Workload
 _SMALL_TABLE: Final = ((0, 0, 0), (0, 0, 1), (1, 1, 1))
 _TRIED_PAIRS: Final = 4
 _PILOT_SHARE: Final = 0.1
+_TIMED_RUNS: Final = 100
+_LONG_SECONDS: Final = 30.0
 
 
 def audit_mechanism(
@@ -91,8 +95,21 @@ def audit_mechanism(
 
     pairs = sorted(table_pairs(table, neighbours), key=apart, reverse=True)[:_TRIED_PAIRS]
     run = released(mechanism, workload, cost, neighbours)
+    if sys.stderr.isatty():
+        _foretell(run, pairs[0][0], samples)
     first, second = worst_pair(run, pairs, cost, samples=math.ceil(_PILOT_SHARE * samples), entropy=source)
     return audit(run, first, second, cost, samples=samples, confidence=confidence, entropy=source)
+
+
+def _foretell(run: Callable[[Table, WordSource], Floats], table: Table, samples: int) -> None:
+    """Say how long the audit takes, where that is long: by a hundred runs, whose draws are no part of it."""
+    source, started = Entropy(), time.perf_counter()
+    for _ in range(_TIMED_RUNS):
+        run(table, source)
+    each = (time.perf_counter() - started) / _TIMED_RUNS
+    runs = 2 * (samples + _TRIED_PAIRS * math.ceil(_PILOT_SHARE * samples))
+    if runs * each > _LONG_SECONDS:
+        print(f"qrelease: {runs:,} runs, about {runs * each / 60:,.1f} minutes in all", file=sys.stderr)
 
 
 def released(

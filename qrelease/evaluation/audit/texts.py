@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -18,8 +19,8 @@ from qrelease.evaluation.audit.sampling import Vectorised
 def find_mechanism(text: str) -> Callable[..., Any] | Vectorised[Any]:
     """The mechanism that `module:name` names, from the current folder or an installed package; `name` may have dots.
 
-    Runs the module, as any import does. Raises `InvalidInput` where there is no such module or name, or it is neither a
-    callable nor marked `vectorised`.
+    Runs the module, as any import does. Raises `InvalidInput` where there is no such module or name, where importing it
+    fails, or where it is neither a callable, nor marked `vectorised`, nor an object with a method `release`.
     """
     module, colon, name = text.partition(":")
     if not (module and colon and name):
@@ -31,13 +32,23 @@ def find_mechanism(text: str) -> Callable[..., Any] | Vectorised[Any]:
     except ImportError as error:
         advice = f"; name it without .py: {module.removesuffix('.py')}:{name}" if module.endswith(".py") else ""
         raise InvalidInput(f"{module} cannot be imported: {error}{advice}") from None
+    except Exception as error:  # of a module that somebody is writing
+        raise InvalidInput(f"{module} cannot be imported: {failure(error)}") from None
     for part in name.split("."):
         if not hasattr(found, part):
             raise InvalidInput(f"{module} has no {name}")
         found = getattr(found, part)
-    if not (callable(found) or isinstance(found, Vectorised)):
+    if not (callable(found) or isinstance(found, Vectorised) or hasattr(found, "release")):
         raise InvalidInput(f"{text} must be a function of data and entropy, got {type(found).__name__}")
     return found
+
+
+def failure(error: Exception) -> str:
+    """An error of somebody's code in a line: its type, what it says, and where it was raised."""
+    where = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" ({os.path.basename(frame.filename)}, line {frame.lineno})" for frame in where)
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}{f': {said}' if said else ''}{place}"
 
 
 def read_input(text: str) -> Any:

@@ -169,7 +169,10 @@ class IterativeConstruction:
         check_part("distinguisher", self.distinguisher, Distinguisher, 'Select("query")')
         if self.rule is not None:
             if not hasattr(self.rule, "update_bound"):
-                raise InvalidInput(f"rule must have a bound on its updates, as Hedge has, got {self.rule!r}")
+                raise InvalidInput(
+                    f"rule must have a bound on its updates, alpha and update_bound, as Hedge has, got {self.rule!r};"
+                    " `iterate`, in the module of IterativeConstruction, runs any rule for a number of rounds"
+                )
             check_part("rule", self.rule, BoundedRule, "Hedge(0.1)")
             positive_probability("alpha of the rule", self.rule.alpha)
 

@@ -25,9 +25,99 @@ def test_audit_convicts_a_function_of_ones_own(folder: Path, capsys: pytest.Capt
         assert capsys.readouterr().out.startswith("CONVICTED")
         capsys.readouterr()
         assert main(["audit", "leaky:leak", "--epsilon", "1"]) == 2
-        assert "qr.audit_mechanism" in capsys.readouterr().err
+        assert "a mechanism, an object with name, check and release, needs none" in capsys.readouterr().err
         assert main(["audit", "leaky.py:leak", *arguments[1:]]) == 2
         assert "name it without .py: leaky:leak" in capsys.readouterr().err
         assert main(["audit", "nothing", "--epsilon", "1"]) == 2
     finally:
         sys.path.remove(str(folder))
+
+
+OWN = """
+from dataclasses import dataclass
+
+import qrelease as qr
+
+@dataclass(frozen=True)
+class Own:
+    name = "own"
+    noise = 1  # no field, as it has no type
+
+    def check(self, workload, cost, neighbours):
+        pass
+
+    def release(self, private, workload, cost):
+        measured = private.measure(workload, cost)
+        if not self.noise:
+            raise ValueError("no\\nnoise")
+        return qr.MechanismResult(qr.fitted(workload, measured, private.public_records), tuple(measured))
+
+class Broken(Own):
+    noise = 0
+
+class Sized(Own):
+    def __init__(self, size):
+        pass
+
+def few(data):
+    return data
+"""
+
+
+@pytest.fixture
+def own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (folder / "mechanisms_of_her_own.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "mechanisms_of_her_own", raising=False)
+    return "mechanisms_of_her_own"
+
+
+def test_a_mechanism_of_ones_own_is_audited_by_its_name(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--epsilon", "1", "--samples", "1000", "--insecure-seed", "1"]
+    assert main(["audit", f"{own}:Own", *words]) == 0
+    assert capsys.readouterr().out.startswith("acquitted")
+    assert main(["audit", f"{own}:Sized", *words]) == 2
+    assert "name an object of your module instead" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["few", "--first", "1", "--second", "2"], "few failed: TypeError: few() takes 1 positional argument"),
+        (["Broken"], "Broken failed: ValueError: no noise (mechanisms_of_her_own.py, line 17)"),
+    ],
+)
+def test_an_error_of_ones_own_function_is_no_conviction(
+    own: str, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", f"{own}:{words[0]}", *words[1:], "--epsilon", "1", "--samples", "1000"]) == 2
+    message = capsys.readouterr().err
+    assert said in message
+    assert message.count("\n") == 1
+
+
+def test_evaluate_compares_a_mechanism_of_ones_own(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["evaluate", "people.csv", "--schema", "people.toml", "--epsilon", "1"]
+    assert main([*words, "--workload", "marginals:1", "--mechanism", f"{own}:Own,matrix"]) == 0
+    found = capsys.readouterr().out
+    assert f"{own}:Own" in found
+    assert "matrix" in found
+    assert main([*words, "--workload", "ranges:age", "--mechanism", f"{own}:Own,matrix"]) == 0
+    found = capsys.readouterr().out
+    assert f"skipped: {own}:Own: at epsilon=1: a fit takes whole marginals" in found
+    assert "matrix" in found
+    assert main([*words, "--mechanism", f"{own}:few"]) == 2
+    assert "must be a mechanism, an object with name, check and release" in capsys.readouterr().err
+
+
+def test_the_function_that_the_manual_shows_is_convicted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "verifying.md").read_text()
+    code = page.split("This is a whole `mine.py`:\n\n```python\n")[1].split("```")[0]
+    (folder / "mine_of_the_manual.py").write_text(code)
+    monkeypatch.syspath_prepend(str(folder))
+    words = ["--first", "[1, 1, 0]", "--second", "[1, 1]", "--epsilon", "1", "--samples", "1000"]
+    assert main(["audit", "mine_of_the_manual:noisy", *words]) == 0
+    words[1:2] = ["[1, 1, 1]"]
+    assert main(["audit", "mine_of_the_manual:noisy", *words]) == 1

@@ -21,6 +21,10 @@ def test_the_command_writes_markdown_or_json(tmp_path, capsys):
     assert shown.count(TO_FILL_IN) == len(HOLDERS) - 1
     assert main(["card", str(tmp_path / "out"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["mechanism"]["name"] == "mwem"
+    assert main(["card", str(tmp_path / "out"), "--out", str(tmp_path / "card.md")]) == 0
+    assert (tmp_path / "card.md").read_text().startswith("# Deployment card")
+    assert main(["card", str(tmp_path / "out"), "--out", str(tmp_path / "card.md")]) == 2  # it is there
+    assert "File exists" in capsys.readouterr().err
     (tmp_path / "bad.toml").write_text("name = ")
     for file in ("bad.toml", "none.toml"):
         assert main(["card", str(tmp_path / "out"), "--fill", str(tmp_path / file)]) == 2

@@ -248,7 +248,7 @@ def test_auto_says_what_it_took_and_why(folder: Path, capsys: pytest.CaptureFixt
     capsys.readouterr()
     assert release("--records", "400", "-v", "--total-epsilon", "1", "--ledger", "other", out="again") == 0
     shown = capsys.readouterr()
-    assert "qrelease: auto would take maxent, with a synthetic table: for 400 records a mean L1 of" in shown.err
+    assert "qrelease: auto would take maxent, with a synthetic table: for 400 records answers off by about" in shown.err
     printed = shown.out.splitlines()
     assert printed[1].startswith("chosen maxent: ")
     assert any(line.startswith("not gaussian: cannot run: Gaussian noise needs a delta") for line in printed)

@@ -60,6 +60,21 @@ def test_each_release_is_made_once(folder: Path, capsys: pytest.CaptureFixture[s
     assert charges(folder) == 3
 
 
+def test_numbers_can_be_asked_for_too(folder: Path) -> None:
+    (folder / "people.csv").write_text("a,b,pay\n" + "x,y,3\ny,x,60\n" * 50)
+    schema = folder / "people.toml"
+    schema.write_text(
+        schema.read_text()
+        + '[[attribute]]\nname = "pay"\nkind = "number"\ninteger = true\nwithin = [0, 100]\nstep = 1\n'
+        + "bins = [0, 50, 101]\n"
+    )
+    numbers = 'numbers = ["mean:pay by a*b", "count by a"]\nclip = "pay=0..80"\nnumbers-share = 0.75\n'
+    (folder / "jobs.toml").write_text(JOBS.replace('out = "two"', f'out = "two"\n{numbers}out-format = "parquet"'))
+    assert main(["run", str(folder / "jobs.toml")]) == 0
+    assert "mean:pay by a" in (folder / "two" / "numbers.csv").read_text()
+    assert (folder / "two" / "synthetic.parquet").exists()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -68,6 +83,8 @@ def test_each_release_is_made_once(folder: Path, capsys: pytest.CaptureFixture[s
         ("epsilon = 0.25", "epsilon = 0.75", "budget exceeded"),
         ('out = "two"', 'out = "one"', "two releases have the same out"),
         ('out = "two"', "", "release 2: out is missing"),
+        ('out = "two"', 'out = "two"\nclip = "a=0..1"', "release 2: --clip and --numbers-share need --numbers"),
+        ("answers = false", 'out-format = "csv"\nout_format = "csv"', "release 2: out_format is given twice"),
         ('schema = "people.toml"', "", "schema is missing"),
         ("epsilon = 1,", "", "total: epsilon is missing"),
         ("[[release]]", "[[relaese]]", "unknown 'relaese'"),
@@ -120,3 +137,12 @@ def test_the_total_may_be_said_again(folder: Path, capsys: pytest.CaptureFixture
     assert "has a total of epsilon=0.5, not epsilon=1; `qrelease ledger raise` changes it" in capsys.readouterr().err
     assert main([*command, "1", "--out", str(folder / "3"), "--ledger", str(folder / "other")]) == 0
     assert f"{folder / 'people.ledger'} is a ledger beside these data already" in capsys.readouterr().err
+
+
+def test_the_total_is_that_of_the_ledger_where_there_is_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "jobs.toml").write_text(JOBS.replace("total = { epsilon = 1, delta = 1e-9 }", ""))
+    assert main(["run", str(folder / "jobs.toml")]) == 2
+    assert "total is missing: " in capsys.readouterr().err
+    Ledger.open(folder / "people.ledger", ApproxDP(0.8, 1e-9), dataset="people").close()
+    assert main(["run", str(folder / "jobs.toml")]) == 0
+    assert charges(folder) == 2

@@ -69,3 +69,20 @@ def test_a_release_is_read_as_all_its_numbers():
     assert np.isnan(values[1:7]).all()
     assert not np.isnan(values[7:]).any()
     assert values[-4:].sum() == pytest.approx(values[0])
+
+
+@pytest.mark.parametrize(("terminal", "said"), [(True, "2,800 runs, about"), (False, "")])
+def test_a_long_audit_says_how_long_where_somebody_sees_it(terminal, said, monkeypatch, capsys):
+    """Its draws are no part of the audit, which finds the same."""
+    clock = iter(range(0, 10_000, 100))
+    monkeypatch.setattr("qrelease.evaluation.audit.releases.time.perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    found = [
+        audit_mechanism(Laplace(), ONE, Neighbours.ADD_REMOVE, samples=1_000, entropy=Entropy.insecure(9))
+        for _ in range(2)
+    ]
+    assert found[0] == found[1]
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert ("minutes in all" in shown) == terminal
