@@ -96,12 +96,12 @@ def audit_mechanism(
     pairs = sorted(table_pairs(table, neighbours), key=apart, reverse=True)[:_TRIED_PAIRS]
     run = released(mechanism, workload, cost, neighbours)
     if sys.stderr.isatty():
-        _foretell(run, pairs[0][0], samples)
+        foretell(run, pairs[0][0], samples)
     first, second = worst_pair(run, pairs, cost, samples=math.ceil(_PILOT_SHARE * samples), entropy=source)
     return audit(run, first, second, cost, samples=samples, confidence=confidence, entropy=source)
 
 
-def _foretell(run: Callable[[Table, WordSource], Floats], table: Table, samples: int) -> None:
+def foretell(run: Callable[[Table, WordSource], Floats], table: Table, samples: int) -> None:
     """Say how long the audit takes, where that is long: by a hundred runs, whose draws are no part of it."""
     source, started = Entropy(), time.perf_counter()
     for _ in range(_TIMED_RUNS):

@@ -28,7 +28,7 @@ def find_mechanism(text: str) -> Callable[..., Any] | Vectorised[Any]:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found = import_module(module)
+        found: Any = import_module(module)
     except ImportError as error:
         advice = f"; name it without .py: {module.removesuffix('.py')}:{name}" if module.endswith(".py") else ""
         raise InvalidInput(f"{module} cannot be imported: {error}{advice}") from None

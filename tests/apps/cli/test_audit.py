@@ -1,6 +1,7 @@
 """The command that audits a mechanism."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,11 +66,11 @@ def few(data):
 
 
 @pytest.fixture
-def own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def own(folder: Path) -> Iterator[str]:
     (folder / "mechanisms_of_her_own.py").write_text(OWN)
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, "mechanisms_of_her_own", raising=False)
-    return "mechanisms_of_her_own"
+    sys.path.insert(0, str(folder))
+    yield "mechanisms_of_her_own"
+    sys.path.remove(str(folder))
 
 
 def test_a_mechanism_of_ones_own_is_audited_by_its_name(own: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,14 +111,15 @@ def test_evaluate_compares_a_mechanism_of_ones_own(own: str, capsys: pytest.Capt
     assert "must be a mechanism, an object with name, check and release" in capsys.readouterr().err
 
 
-def test_the_function_that_the_manual_shows_is_convicted(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_function_that_the_manual_shows_is_convicted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "verifying.md").read_text()
     code = page.split("This is a whole `mine.py`:\n\n```python\n")[1].split("```")[0]
     (folder / "mine_of_the_manual.py").write_text(code)
-    monkeypatch.syspath_prepend(str(folder))
+    sys.path.insert(0, str(folder))
     words = ["--first", "[1, 1, 0]", "--second", "[1, 1]", "--epsilon", "1", "--samples", "1000"]
-    assert main(["audit", "mine_of_the_manual:noisy", *words]) == 0
-    words[1:2] = ["[1, 1, 1]"]
-    assert main(["audit", "mine_of_the_manual:noisy", *words]) == 1
+    try:
+        assert main(["audit", "mine_of_the_manual:noisy", *words]) == 0
+        words[1:2] = ["[1, 1, 1]"]
+        assert main(["audit", "mine_of_the_manual:noisy", *words]) == 1
+    finally:
+        sys.path.remove(str(folder))
