@@ -40,7 +40,8 @@ def find_mechanism(text: str) -> Callable[..., Any] | Vectorised[Any]:
         found = getattr(found, part)
     if not (callable(found) or isinstance(found, Vectorised) or hasattr(found, "release")):
         raise InvalidInput(f"{text} must be a function of data and entropy, got {type(found).__name__}")
-    return found
+    named: Callable[..., Any] | Vectorised[Any] = found
+    return named
 
 
 def failure(error: Exception) -> str:
