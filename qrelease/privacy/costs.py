@@ -7,6 +7,7 @@ the binary fractions they hold. Sums are taken over those fractions, so no round
 
 import enum
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -300,6 +301,17 @@ class Spend:
     what: str
     cost: Cost
 
+    @property
+    def delta_beside(self) -> float:
+        """The δ that it costs beside a ρ (`beside`), in three digits; 0 where there is none."""
+        found = re.fullmatch(r"learn categories \(and delta=([0-9.e+-]+)\) of .*", self.what, re.DOTALL)
+        return float(found[1]) if found else 0.0
+
     def to_json(self) -> dict[str, Any]:
         """Plain types."""
         return {"what": self.what, **self.cost.to_json()}
+
+
+def beside(what: str, delta: float) -> str:
+    """What was drawn, with a δ that it costs beside its ρ: categories that were learned are approximately zCDP."""
+    return what.replace(" of ", f" (and delta={delta:.3g}) of ", 1)

@@ -244,7 +244,9 @@ class Ledger:
             return
         told = ("one record" if p is None else f"a person by {p!r}" for p in (self._person, person))
         made = "without `person`" if person is None else f"by Ledger.open(..., person={person!r})"
-        unused = "; nothing was charged to this one, so its file may be deleted" if self.spent is None else ""
+        unused = ""
+        if self.spent is None and self._store.place is not None and not LedgerUrl.of(self._store.place):
+            unused = "; nothing was charged to this one, so its file may be deleted"
         raise LedgerError(
             "ledger {} counts what {} is charged, and this would be {}: a budget of one says nothing of the other; take"
             " another ledger, a new one by --ledger FILE on the command line, made {} in Python{}".format(

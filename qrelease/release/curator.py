@@ -355,7 +355,7 @@ class Curator:
         if isinstance(cost, learning.OneAccount):
             assert mechanism is not None
             whole: Cost = cost.whole
-            left = Left.of(cost.release, mechanism)
+            left = Left.of(cost.release, mechanism, self._ledger)
             label = f"{mechanism}: a release, after {', '.join(parts)} were learned"
         else:
             whole = cost
@@ -507,6 +507,8 @@ class Curator:
         left = learned.left
         if left is None or left.cost != cost or learned.domain != self.domain:
             raise InvalidInput("a release is paid with what `learn_for` left, at that cost, over the schema it learned")
+        if left.ledger is not self._ledger:
+            raise InvalidInput("the schema was charged to another ledger, or before this one was opened: learn here")
         self._check(mechanism, workload, cost)
         if mechanism.name != left.mechanism or not releases_in_rho(mechanism):
             raise InvalidInput(f"the charge was for a release by {left.mechanism}, got {mechanism!r}")

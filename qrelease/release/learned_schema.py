@@ -12,6 +12,7 @@ from qrelease.data.schema import to_toml
 from qrelease.errors import LedgerError
 from qrelease.privacy.costs import ZCDP, Spend
 from qrelease.privacy.filters import Filter
+from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge
 
 
@@ -22,17 +23,19 @@ class Left:
 
     cost       ρ of the unit
     mechanism  the name of the one that it was charged for
+    ledger     that was charged
     """
 
     cost: ZCDP
     mechanism: str
+    ledger: Ledger = field(repr=False)
     _filter: Filter = field(repr=False)
     _process: int = field(default_factory=os.getpid, repr=False)
 
     @classmethod
-    def of(cls, cost: ZCDP, mechanism: str) -> Left:
+    def of(cls, cost: ZCDP, mechanism: str, ledger: Ledger) -> Left:
         """All of it, unspent."""
-        return cls(cost, mechanism, Filter(cost))
+        return cls(cost, mechanism, ledger, Filter(cost))
 
     def spend(self) -> None:
         """Take it: once, and in the process that learned, as a fork would draw under the same charge.

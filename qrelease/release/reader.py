@@ -7,7 +7,7 @@ import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from qrelease.inference.measurement import Measurement
 from qrelease.inference.number_tables import MeasuredSums
 from qrelease.inference.sums_plan import PlannedTable
 from qrelease.noise.distributions import MAX_SCALE, Noise, NoiseLaw
-from qrelease.privacy.costs import Neighbours, Spend, cost_from_json
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, Spend, cost_from_json
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.unit import Unit
 from qrelease.queries.measures import measure_from_json, needs_of
@@ -31,6 +31,9 @@ from qrelease.release.fields import floats, queries, reading, value_of
 from qrelease.release.manifest import ARRAYS, MANIFEST, NUMBERS, READABLE, VALUES, put_back
 from qrelease.release.release import Release
 from qrelease.release.stored_synopses import Context, synopsis_of
+
+_PRINTED: Final = 0.994
+"""A number over what it is with three digits, at least."""
 
 
 def load(path: str | os.PathLike[str]) -> Release:
@@ -161,9 +164,7 @@ def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
     with reading("spends"):
         spends = tuple(_spend(entry) for entry in value_of("they", content["spends"], list))
         neighbours = Neighbours.parse(content["neighbours"])
-        claimed = Filter(Unit.of(neighbours, domain).of_a_record(cost))
-        for spend in spends:
-            claimed.spend(spend.cost)
+        _check_spends(spends, cost, Unit.of(neighbours, domain))
     with reading("synopsis"), np.errstate(all="ignore"):  # what is out of range is found out by what comes of it
         synopsis = synopsis_of(content["synopsis"], Context(domain, workload, measurements))
     mark, seed = value_of("insecure", content["insecure"], str, None), content["insecure_seed"]
@@ -189,6 +190,25 @@ def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
         value_of("id", content.get("id", ""), str),
         measured_sums=None if "numbers" not in content else _numbers(domain, content["numbers"]),
     )
+
+
+def _check_spends(spends: Sequence[Spend], cost: Cost, unit: Unit) -> None:
+    """Raise `InvalidInput`, or `BudgetExceeded`, where the parts of a cost, of a record, come to more than it.
+
+    Categories that were learned cost a δ beside their ρ (`learning.schema.OneAccount`), which then backs no ρ.
+    """
+    deltas = sum(spend.delta_beside for spend in spends)
+    if not deltas:
+        claimed, units = Filter(unit.of_a_record(cost)), 1.0
+    else:
+        least = deltas * _PRINTED  # they are printed with three digits
+        if not isinstance(cost, ApproxDP) or least >= cost.delta:
+            raise InvalidInput(f"what was learned takes a delta of {deltas:g}, of {cost}")
+        a_record = unit.of_a_record(ZCDP(1.0))
+        assert isinstance(a_record, ZCDP)
+        claimed, units = Filter(ApproxDP(cost.epsilon, cost.delta - least)), 1 / a_record.rho
+    for spend in spends:
+        claimed.spend(ZCDP(spend.cost.rho * units) if isinstance(spend.cost, ZCDP) else spend.cost)
 
 
 def _numbers(domain: Domain, content: Mapping[str, Any]) -> MeasuredSums:

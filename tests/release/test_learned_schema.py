@@ -25,6 +25,7 @@ from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
+from qrelease.release.reader import load as read_release
 
 COST = ApproxDP(2.0, 1e-6)
 
@@ -111,6 +112,38 @@ def test_one_charge_pays_for_a_schema_and_one_release(tmp_path):
         assert again.charge.fresh
         assert len(charges(ledger)) == 2
     assert verify(tmp_path / "out").holds
+
+
+def test_what_is_left_pays_for_no_records_of_another_ledger(tmp_path):
+    """Nor of the same one under another relation: it would be charged nothing."""
+    places = tmp_path / "one.ledger", tmp_path / "two.ledger"
+    with Ledger.open(places[0], COST) as one, Ledger.open(places[1], ApproxDP(0.01, 1e-12)) as two:
+        found, viewed = begun(one)
+        workload = Workload.marginals(found.domain, 2)
+        other = Curator(Table.from_frame(frame(50), OPEN).viewed(found.domain), two)
+        with pytest.raises(InvalidInput, match="the schema was charged to another ledger"):
+            other.pay(MADE, workload, found.left.cost, learned=found)
+        assert two.spent is None
+        assert viewed.pay(MADE, workload, found.left.cost, learned=found).release().cost == COST
+
+
+@pytest.mark.parametrize(("delta", "holds"), [("5e-07", True), ("7e-07", False), ("0.4", False)])
+def test_who_reads_a_release_counts_the_delta_of_categories(tmp_path, delta, holds):
+    with Ledger.open(None, COST, dataset="towns") as ledger:
+        found, viewed = begun(ledger, entropy=Entropy.insecure(1))
+        viewed.pay(MADE, Workload.marginals(found.domain, 2), found.left.cost, learned=found).release().save(
+            tmp_path / "out"
+        )
+    manifest = tmp_path / "out" / "release.json"
+    text = manifest.read_text()
+    assert COST.delta == 1e-6
+    assert text.count("and delta=5e-07") == 1
+    manifest.write_text(text.replace("and delta=5e-07", f"and delta={delta}"))
+    if holds:
+        read_release(tmp_path / "out")
+    else:
+        with pytest.raises((InvalidInput, BudgetExceeded), match="spends"):
+            read_release(manifest)
 
 
 @pytest.mark.parametrize(

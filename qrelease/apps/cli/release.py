@@ -440,7 +440,7 @@ def _learned(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, 
     with charging(arguments):
         if together:
             learned = curator.learn_for(mechanism, cost, again=arguments.again, changed_rows=True)
-            what = "the schema and the release, and the same command goes on from there"
+            what = "the schema and the release, and the same command goes on from there, also with another --workload"
         else:
             learned = curator.learn(first, again=arguments.again, changed_rows=True)
             what = "the schema, and the same command takes what was learned"

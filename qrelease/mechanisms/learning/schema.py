@@ -52,6 +52,7 @@ from qrelease.privacy.costs import (
     Neighbours,
     PureDP,
     Spend,
+    beside,
     check_cost,
     round_down,
     split,
@@ -227,14 +228,9 @@ def spends(domain: Domain, cost: LearningCost) -> tuple[Spend, ...]:
     for name, part in column_costs(domain, cost).items():
         said = what(domain[name])
         if isinstance(part, ZCDP) and domain[name].kind == "category":
-            said = _beside(said, lone_delta(domain, cost))
+            said = beside(said, lone_delta(domain, cost))
         found.append(Spend(said, part))
     return tuple(found)
-
-
-def _beside(said: str, delta: float) -> str:
-    """What is drawn, with a δ that it costs beside its ρ."""
-    return said.replace(" of ", f" (and delta={delta:.3g}) of ", 1)
 
 
 def learnable_domain(domain: Domain, *, most: bool = False) -> Domain:
