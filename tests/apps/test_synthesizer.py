@@ -69,7 +69,7 @@ def test_an_unused_ledger_of_another_unit_is_told_to_be_of_no_use(tmp_path):
         with pytest.raises(qr.LedgerError, match=r"nothing was charged to this one, so its file may be deleted$"):
             ledger.check_unit("who")
         ledger.charge(qr.PureDP(0.5), "a")
-        with pytest.raises(qr.LedgerError, match=r"person='who'\)$"):
+        with pytest.raises(qr.LedgerError, match=r"person='who'\) in Python$"):
             ledger.check_unit("who")
 
 
