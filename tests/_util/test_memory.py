@@ -171,6 +171,7 @@ HANDLERS = {
     "apps/server/transactions.py done": "what is for want of memory was raised before",
     "apps/server/processes.py _be_a_worker": "it ends the process, and the operator alone reads it",
     "evaluation/evaluate.py _unsuitable": "what evaluate finds is not private, and for the data holder alone",
+    "evaluation/evaluate.py evaluate": "what it finds is not private, and for the data holder alone",
     "apps/server/reloading.py keep_serving": "it has read no data, and the operator alone reads it",
     "apps/server/reloading.py _serve": "it ends the process, and the operator alone reads it",
     "inference/median_rule.py _proved": "it is asked about public numbers",
