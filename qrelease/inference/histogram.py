@@ -35,6 +35,7 @@ _DRIFT = 2.0**40  # the mean weight by which the weights are scaled back to a me
 
 _MAX_EXPONENT = 700.0  # the largest exponent: e^±700 is a float64
 _STORED_EXPONENT = 300.0  # of a factor that is read: several of them meet in a cell
+_STORED_STEPS = 16  # in which factors are read, each a pass over the universe
 
 _SMALL = 1 << 12  # cells of a query whose support is kept, at some 40 bytes each
 _KEPT = 256  # such supports
@@ -319,9 +320,10 @@ class Histogram:
         histogram = cls(domain, sets, content["total"])
         if factors:
             logs = np.concatenate([np.array(f["logs"], np.float64) for f in factors])
-            steps = max(math.ceil(logs.max() / _STORED_EXPONENT), 1)  # what is too large for one may cancel out
-            for _ in range(steps):
-                histogram.multiply(logs / steps)
+            # What is too large for one step may cancel out; what is too large for a few is out of range.
+            steps = min(max(logs.max() / _STORED_EXPONENT, 1.0), _STORED_STEPS)
+            for _ in range(math.ceil(steps)):
+                histogram.multiply(logs / math.ceil(steps))
         return histogram
 
 

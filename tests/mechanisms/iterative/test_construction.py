@@ -661,7 +661,7 @@ def test_a_rule_of_ones_own_needs_an_alpha_that_is_one(alpha):
 
 
 def test_a_rule_without_a_bound_is_refused():
-    with pytest.raises(InvalidInput, match=r"bound on its updates, alpha and update_bound, as Hedge has, got MultiplicativeWeights\("):
+    with pytest.raises(InvalidInput, match=r"alpha and update_bound, as Hedge has, got MultiplicativeWeights\("):
         IterativeConstruction(MultiplicativeWeights())
 
 
