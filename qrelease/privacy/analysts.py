@@ -24,8 +24,8 @@ from typing import Final
 from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
 from qrelease.privacy import analyst_store as rows
 from qrelease.privacy.analyst_store import AnalystRow, RequestRow
-from qrelease.privacy.costs import ApproxDP, Cost, check_cost
-from qrelease.privacy.filters import Tally, after, increase, remaining, spent
+from qrelease.privacy.costs import ApproxDP, Cost, PureDP, check_cost
+from qrelease.privacy.filters import Tally, after, increase, larger, remaining, spent
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_store import Store, plain_text
 from qrelease.privacy.ledger_texts import cost_from_text, cost_text, tally_from_text, tally_text
@@ -162,7 +162,10 @@ class Analysts:
             old, new = cost_from_text(found.budget).to_json(), budget.to_json()
             if old.keys() != new.keys() or old == new or any(new[part] < value for part, value in old.items()):
                 now = cost_from_text(found.budget)
-                raise InvalidInput(f"a raised budget must be larger than {now} and of its kind, got {budget}")
+                how = "a larger epsilon, without a delta" if isinstance(now, PureDP) else larger(now)
+                raise InvalidInput(
+                    f"a raised budget must be larger than {now}, whose place it takes: {how}; got {budget}"
+                )
             rows.replace(self._store, found, found._replace(budget=cost_text(budget)))
 
     def list(self) -> tuple[Analyst, ...]:

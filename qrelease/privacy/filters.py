@@ -208,12 +208,25 @@ def check_raise(total: Cost, tally: Tally, new: Cost) -> None:
     now, then = new.to_json(), total.to_json()
     same = isinstance(new, ZCDP) == isinstance(total, ZCDP)
     if not same or now == then or any(now.get(name, -1.0) < value for name, value in then.items()):
-        raise InvalidInput(f"a raised total must be larger than {total} and of its kind, got {new}")
+        raise InvalidInput(
+            f"a raised total must be larger than {total}, whose place it takes: {larger(total)}; got {new}"
+        )
     if isinstance(total, ZCDP) and tally.rho:
         raise InvalidInput(
             f"a zCDP total must be raised before anything is spent, got {new} after {spent(total, tally)}: zCDP holds"
             " for a rho that was fixed before the answers"
         )
+
+
+def larger(total: Cost) -> str:
+    """Which totals are larger than one, in words."""
+    match total:
+        case ZCDP():
+            return "a larger rho"
+        case PureDP():
+            return "a larger epsilon, or no less of it and a delta"
+        case ApproxDP():
+            return "a larger epsilon, a larger delta or both, and neither less than now"
 
 
 def spent(total: Cost, tally: Tally) -> Cost | None:

@@ -263,6 +263,7 @@ class Curator:
         >>> {40.0, 41.0} <= set(learned.domain["hours"].edges)
         True
         """
+        self._check_records("a learned schema")
         learning.check_learning(self.domain, cost)
         return self._learn(cost, again=again, changed_rows=changed_rows)
 
@@ -314,6 +315,7 @@ class Curator:
         >>> print(release.cost, ledger.spent)
         epsilon=1, delta=1e-09 epsilon=1, delta=1e-09
         """
+        self._check_records("a learned schema")
         _check_made(mechanism)
         check_parts(mechanism, self.domain)
         account = learning.one_account(self.domain, cost, self._unit.of_records)
@@ -333,7 +335,6 @@ class Curator:
         changed_rows: bool,
     ) -> Learned:
         """What `learn` and `learn_for` do after their own checks; the latter with the name of a mechanism."""
-        self._check_records("a learned schema")
         for attribute in self.domain:
             if attribute.undecided and attribute.kind == "category" and attribute.name not in self._table.texts:
                 raise InvalidInput(f"column {attribute.name!r}: the table does not have the texts of its codes")
@@ -634,7 +635,7 @@ class Curator:
             self._check_records("a mechanism of one's own")
         workload.check_bounded()
         check_cost(cost)
-        self._table.check_counts(sets_counted(mechanism, workload))
+        self._table.check_counts(workload.sets)
         if isinstance(mechanism, OfValues):
             check_values(self._table, mechanism.measures(workload))
         if self._ledger.store.in_writing:
@@ -642,6 +643,7 @@ class Curator:
         check_parts(mechanism, self.domain)
         with self._unit.explained():
             mechanism.check(workload, self._unit.of_a_record(cost), self._unit.relation)
+        self._table.check_counts(sets_counted(mechanism, workload))
 
     def estimate(self, statistic: Statistic, cost: Cost, *, changed_rows: bool = False) -> Estimate:
         """Run a statistic once, for one charge, which is made before the first draw.
