@@ -102,7 +102,6 @@ class LedgerFile:
             places.check_suffix(path)
             places.check_name(path)
             places.check_mount(path)
-            places.check_side_files(path)
             places.check_own_log(path)
             with ledger_guard.unforked(), closing(_connect(path, "ro")) as connection:
                 _check(connection, path)

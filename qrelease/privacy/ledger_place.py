@@ -45,9 +45,8 @@ _DRAFT = ".{name}.{unique}.new"
 _LOG_MARKS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 """How a write-ahead log of SQLite's begins (its file format, 4.1)."""
 
-_DATABASE_MARK: Final = b"SQLite format 3\x00"
 _SIDE_FILES: Final = "-wal", "-shm", "-journal"
-"""What SQLite adds to a database's name for files of its own, and how databases begin (its file format, 1.3)."""
+"""What SQLite adds to a database's name for files of its own (its file format, 1.3)."""
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
@@ -93,15 +92,18 @@ def check_suffix(path: Path) -> None:
 
 
 def check_side_files(path: Path) -> None:
-    """`LedgerError` where a database has the name of a file that SQLite makes for a ledger, and would overwrite."""
+    """`LedgerError` where a file has a name that SQLite will use beside a new ledger: it may be an older ledger.
+
+    It is not opened: to close it again would free the locks that this process may have on it.
+    """
     file = Path(os.path.realpath(path))
-    for ending in _SIDE_FILES:
+    for ending in ("-shm", "-journal"):
         beside = Path(f"{file}{ending}")
-        with suppress(OSError), beside.open("rb") as opened:
-            if opened.read(len(_DATABASE_MARK)) == _DATABASE_MARK:
+        with suppress(OSError):
+            if beside.stat().st_size and not file.exists():
                 raise LedgerError(
-                    f"{beside.name} beside ledger {path} is a database, perhaps a ledger, and would be overwritten:"
-                    " give it another name"
+                    f"{beside.name} lies where ledger {path} is to be made, and would be overwritten: it may be an older"
+                    " ledger; move it away"
                 )
 
 

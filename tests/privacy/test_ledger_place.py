@@ -268,7 +268,7 @@ def test_a_database_with_the_name_of_a_side_file_is_left_alone(tmp_path, ending)
     Ledger.open(tmp_path / "other", PureDP(1.0)).close()
     held = (tmp_path / "other").rename(tmp_path / f"people.ledger{ending}")
     content = held.read_bytes()
-    with pytest.raises(LedgerError, match="is a database, perhaps a ledger"):
+    with pytest.raises(LedgerError, match="it may be an older ledger; move it away"):
         Ledger.open(tmp_path / "people.ledger", PureDP(1.0))
     with pytest.raises(LedgerError, match="belong to another database"):
         Ledger.open(held)

@@ -146,6 +146,7 @@ _HTTP: Final = (
     Field("*/json/answers/*/value", "an answer with noise", ("online",)),
     Field("*/json/answers/*/error", "in proportion to the noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/*/cost/*", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*/json/*/takes/*", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/quotes/*/takes/*", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/*/spent/*", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/*/left/*", "the total, less prices for a noisy number of records", ("online",), _ADD_REMOVE),
