@@ -102,8 +102,8 @@ def check_side_files(path: Path) -> None:
         with suppress(OSError):
             if beside.stat().st_size and not file.exists():
                 raise LedgerError(
-                    f"{beside.name} lies where ledger {path} is to be made, and would be overwritten: it may be an older"
-                    " ledger; move it away"
+                    f"{beside.name} lies where ledger {path} is to be made, and would be overwritten: it may be an"
+                    " older ledger; move it away"
                 )
 
 
