@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -93,7 +94,9 @@ def test_synthetic_records_are_drawn_outside_transactions_and_one_request_waits_
             asked = await ada.exchange("POST", "/v1/query", [json.dumps(YOUNG).encode()], headers)
             refused = await ada.exchange("GET", "/v1/synthetic", [b""], {})
             learned.clear()
-            await asyncio.sleep(0.1)
+            until = time.monotonic() + 8  # shorter than the records are waited for
+            while not learned and time.monotonic() < until:
+                await asyncio.sleep(0.01)
             learned.append(2)
             going.set()
             return asked, refused, await drawing
