@@ -13,7 +13,7 @@ import json
 import math
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -40,7 +40,7 @@ from qrelease.release.manifest import MANIFEST
 from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_rows
 from qrelease.release.reader import has_its_id, read
 from qrelease.release.release import Release
-from qrelease.release.writer import INSECURE_MARK, WEIGHT, answer_rows, header
+from qrelease.release.writer import INSECURE_MARK, WEIGHT, answer_rows, check_format, header
 
 _COUNT, _MEASURE = "count the records", "measure "
 """How the parts of a cost are called that buy measurements; see `mechanisms.private_data`."""
@@ -155,7 +155,8 @@ def verify(
     Raises
     ------
     InvalidInput
-        For a folder without a manifest, one that cannot be read although its hashes hold, and a file that is no key.
+        For a folder without a manifest, one that cannot be read although its hashes hold, and a file that is no key;
+        and without pyarrow for one with Parquet tables.
 
     Examples
     --------
@@ -172,6 +173,8 @@ def verify(
     if not (place / MANIFEST).is_file():
         what = f"is a file: give the folder {place.parent}" if place.is_file() else f"has no {MANIFEST}"
         raise InvalidInput(f"{place} is no folder of a release: it {what}")
+    if any((place / f"{table}.parquet").is_file() for table in ("answers", "synthetic")):
+        check_format("parquet")  # for what cannot be read here is no forgery
     public = None if key is None else checksums.public_key(Path(key))
     named = checksums.read_hashes(place)
     checks = [*_files(place, named)]
@@ -199,9 +202,10 @@ def verify(
     checks += [] if separate is None else [separate]
     if separate is not None and not release.measurements:  # what would follow from them, there is not
         return Verification(tuple(checks))
-    numbers = _numbers(release, place)
-    checks += [] if numbers is None else [numbers]
-    checks += [_answers(release, place, named), _records(release, place), _insecure(release, place)]
+    if release.measured_sums is not None:
+        checks.append(_readable("numbers", lambda: _numbers(release, place)))
+    checks.append(_readable("answers", lambda: _answers(release, place, named)))
+    checks += [_records(release, place), _readable("noise source", lambda: _insecure(release, place))]
     if ledger is None:
         checks.append(Check("ledger", None, "no ledger was given, so whether the holder paid for this is not known"))
     else:
@@ -429,10 +433,16 @@ def _answers(release: Release, folder: Path, named: Mapping[str, str] | None) ->
         return _compared(file, csv.reader(lines), wanted, close, earlier=not release.id)
 
 
-def _numbers(release: Release, folder: Path) -> Check | None:
+def _readable(name: str, look: Callable[[], Check]) -> Check:
+    """What is found in a table; it does not hold where that cannot be read, for a forger writes what he likes."""
+    try:
+        return look()
+    except (OSError, ValueError, csv.Error) as error:  # among them those of UTF-8 and of Parquet
+        return Check(name, False, f"a table of the folder cannot be read: {type(error).__name__}")
+
+
+def _numbers(release: Release, folder: Path) -> Check:
     """Whether the answers to questions about numbers are what the measured tables give."""
-    if release.measured_sums is None:
-        return None
     file = folder / NUMBERS_FILE
     if not file.is_file():
         return Check("numbers", None, "there is no file of them; the manifest gives each")

@@ -283,6 +283,35 @@ def test_parquet_and_apart_and_left_out_answers_hold(tmp_path, monkeypatch):
     assert not failed(verify(tmp_path / "weighted"))
 
 
+@pytest.mark.parametrize("content", [b"sex,age,\xff\n0,0,0\n", b"0" * 200_000, None])
+@pytest.mark.parametrize(
+    ("table", "check"), [("answers", "answers"), ("numbers", "numbers"), ("synthetic", "synthetic records")]
+)
+def test_tables_that_cannot_be_read_do_not_hold_and_end_in_no_traceback(table, check, content, tmp_path):
+    folder, _, _ = saved(tmp_path, qr.NumberSums(["mean:age by sex"]), cost=qr.ZCDP(0.3))
+    file = folder / f"{table}.csv"
+    file.unlink()
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    assert "files" in failed(verify(folder))
+    checksums.write_hashes(folder)
+    found = failed(verify(folder))
+    assert content is None or check in found
+
+
+def test_parquet_that_cannot_be_read_here_is_no_forgery(tmp_path, not_installed):
+    pytest.importorskip("pyarrow")
+    folder, _, _ = saved(tmp_path, format="parquet")
+    (folder / "answers.parquet").write_bytes(b"PAR1")
+    checksums.write_hashes(folder)
+    assert "answers" in failed(verify(folder))
+    not_installed("pyarrow")
+    with pytest.raises(qr.InvalidInput, match="pip install pyarrow"):
+        verify(folder)
+
+
 def test_a_manifest_by_itself_has_to_have_its_id(tmp_path):
     folder, _, _ = saved(tmp_path)
     alone = tmp_path / "alone.json"
