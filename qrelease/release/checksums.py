@@ -128,11 +128,12 @@ def new_key(path: Path) -> tuple[Path, Path]:
 
 def private_key(file: Path) -> Ed25519PrivateKey:
     """The key that `new_key` made; `InvalidInput` for a file that holds none."""
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     content = _content(file)
-    with contextlib.suppress(ValueError, TypeError):
+    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = load_pem_private_key(content, None)
         if isinstance(key, Ed25519PrivateKey):
             return key
@@ -141,11 +142,12 @@ def private_key(file: Path) -> Ed25519PrivateKey:
 
 def public_key(file: Path) -> Ed25519PublicKey:
     """The public part of a key; `InvalidInput` for a file that holds none."""
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     content = _content(file)
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, UnsupportedAlgorithm):
         key = load_pem_public_key(content)
         if isinstance(key, Ed25519PublicKey):
             return key

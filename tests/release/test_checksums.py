@@ -1,5 +1,6 @@
 """The files of a release: their hashes as other tools read them, who signed them, and what the id names."""
 
+import base64
 import hashlib
 import shutil
 import subprocess
@@ -147,6 +148,17 @@ def test_what_holds_no_key_is_said_to_hold_none(content, tmp_path):
         checksums.public_key(public)
     with pytest.raises(InvalidInput, match=r"none\.key cannot be read"):
         checksums.private_key(tmp_path / "none.key")
+
+
+def test_a_key_of_a_kind_that_nobody_knows_is_none(tmp_path):
+    for kind, file, find in (
+        ("private", "302e020100300506032b657f04220420", checksums.private_key),
+        ("public", "302a300506032b657f032100", checksums.public_key),
+    ):  # an Ed25519 key, but for the number that says so
+        text = base64.b64encode(bytes.fromhex(file) + bytes(32)).decode()
+        (tmp_path / "x").write_text(f"-----BEGIN {kind.upper()} KEY-----\n{text}\n-----END {kind.upper()} KEY-----\n")
+        with pytest.raises(InvalidInput, match=f"holds no {kind} Ed25519 key"):
+            find(tmp_path / "x")
 
 
 def test_a_key_with_a_password_or_of_another_kind_is_none(tmp_path):
