@@ -132,6 +132,8 @@ def load(path: str | os.PathLike[str], *, undecided: bool = False) -> Domain:
         raise InvalidInput(f"schema {path} is not TOML: {error}") from None
     except json.JSONDecodeError as error:
         raise InvalidInput(f"schema {path} is not JSON: {error}") from None
+    except RecursionError:
+        raise InvalidInput(f"schema {path} has too many lists or tables in one another") from None
     except InvalidInput as error:
         raise InvalidInput(f"schema {path}: {error}") from None
     except ValueError:  # Python's own bound on the digits of a whole number, from both readers

@@ -557,7 +557,7 @@ def _published(file: Path | LedgerUrl) -> _Stated | None:
             total,
             None if spent is None else cost_from_json(spent),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, InvalidInput) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidInput) as error:
         raise LedgerError(
             f"{file} is neither a ledger nor what `qrelease ledger show --json` publishes of one: {error!r}"
         ) from None

@@ -174,7 +174,7 @@ class Estimate:
         file = Path(path).with_suffix(".json")
         try:
             return cls.from_json(json.loads(file.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InvalidInput(f"{file} is no estimate of this version") from None
 
     @classmethod

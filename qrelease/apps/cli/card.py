@@ -50,5 +50,5 @@ def _read(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"{file} cannot be read: {error.strerror}") from None
-    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise InvalidInput(f"{file}: {error}") from None

@@ -77,7 +77,7 @@ def _read(file: Path) -> list[argparse.Namespace]:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"{file} cannot be read: {error.strerror}") from None
-    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise InvalidInput(f"{file}: {error}") from None
     content = _checked(f"{file}", content, _COMMON)
     for needed in ("data", "schema", "release"):
@@ -124,10 +124,14 @@ def _parsed(where: str, folder: Path, given: Mapping[str, Any]) -> argparse.Name
     words: list[str] = []
     for name, value in given.items():
         option = f"--{name.replace('_', '-')}"
+        texts = value if name in _REPEATED and isinstance(value, list) else [value]
+        if name in _PATHS + _REPEATED and not all(isinstance(text, str) for text in texts):
+            takes = "a text, or a list of texts" if name in _REPEATED else "a text"
+            raise InvalidInput(f"{where}: {name} takes {takes}, got {value!r}")
         if isinstance(value, bool):
             words += [option if value else f"--no-{option[2:]}"] if value or name == "answers" else []
         elif name in _REPEATED:
-            words += [f"{option}={part}" for part in ([value] if isinstance(value, str) else value)]
+            words += [f"{option}={text}" for text in texts]
         else:
             text = (
                 ",".join(map(str, value))

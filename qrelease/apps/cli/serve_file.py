@@ -43,7 +43,7 @@ def read_serve_file(
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:  # of TOML, and of UTF-8
+    except (ValueError, RecursionError) as error:  # of TOML, of lists in lists without end, and of UTF-8
         raise InvalidInput(f"{path}: {error}") from None
     datasets = found.get("datasets")
     if unknown := sorted(found.keys() - {"server", "datasets"}):

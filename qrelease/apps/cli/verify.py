@@ -52,6 +52,6 @@ def _public_part(file: Path | LedgerUrl) -> Mapping[str, Any]:
             return public_part(ledger)
     try:
         found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{file} is no JSON: {error}") from None
     return found

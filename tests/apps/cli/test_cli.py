@@ -29,6 +29,32 @@ def test_help_needs_no_numpy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("verify out --ledger", "x.json"),
+        ("account ledgers", "x.json"),
+        ("card out --fill", "x.toml"),
+        ("run", "x.toml"),
+        ("serve", "x.toml"),
+        ("dummy", "x.toml"),
+        ("dummy", "x.json"),
+    ],
+)
+def test_a_file_of_lists_in_lists_without_end_is_refused_in_one_line(
+    command: str, name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "out" in command:
+        assert release() == 0
+    begin = '{"a": ' if name == "x.json" else "a = "
+    (folder / name).write_text(begin + "[" * 100_000)
+    capsys.readouterr()
+    assert main([*command.split(), name]) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert name in message
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_says_what_it_is_for(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     texts = []

@@ -89,6 +89,11 @@ def test_numbers_can_be_asked_for_too(folder: Path) -> None:
         ("epsilon = 1,", "", "total: epsilon is missing"),
         ("[[release]]", "[[relaese]]", "unknown 'relaese'"),
         ("total = {", "total = ", "jobs.toml: "),
+        ("total = {", f"total = {'[' * 5000}", "jobs.toml: "),
+        ('data = "people.csv"', "data = 5", "release 1: data takes a text, got 5"),
+        ('out = "two"', "out = 1979-05-27", "release 2: out takes a text, got"),
+        ('workload = "marginals:2"', "workload = 5", "release 1: workload takes a text, or a list of texts, got 5"),
+        ('out = "two"', 'out = "two"\nnumbers = [["a"]]', "release 2: numbers takes a text, or a list of texts, got"),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_made(
