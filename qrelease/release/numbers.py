@@ -44,6 +44,7 @@ from qrelease.release.frames import Column
 from qrelease.release.functionals import NORMAL, Bars, between_groups, weighted_counts
 
 if TYPE_CHECKING:
+    from qrelease.data.domain import Domain
     from qrelease.inference.number_tables import NumberTable
     from qrelease.release.release import Release
 
