@@ -368,10 +368,12 @@ class MeasuredSums:
                 for one, other in zip((shrunk, below, upto), (value, low, high), strict=True)
             )
         keys = np.repeat(_keys(asked), len(probabilities), axis=0)
-        flat = [part.reshape(-1) for part in (value, low, high)]
-        models = [part.reshape(-1) for part in (model, model_low, model_high)]
-        count = np.repeat(total, len(probabilities))
-        return NumberTable(asked, keys, *flat, count, z * float(of_parts[0, -1]), *models)
+        unbiased: list[Floats] = [part.reshape(-1) for part in (value, low, high)]
+        shrunk_to: list[Floats] = [part.reshape(-1) for part in (model, model_low, model_high)]
+        count, error = np.repeat(total, len(probabilities)), z * float(of_parts[0, -1])
+        value, low, high = unbiased
+        model, model_low, model_high = shrunk_to
+        return NumberTable(asked, keys, value, low, high, count, error, model, model_low, model_high)
 
     def _running_spread(self, asked: NumericQuestion, axes: Axes, variances: Mapping[Axes, float], p: float) -> Floats:
         """The standard deviation of the count up to each bin less p times that of all, (groups or 1, m)."""
