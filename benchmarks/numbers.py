@@ -27,7 +27,8 @@ of persons by year); and the bundled Adult. The questions are in `TABLES`; each 
 Below each table, what is known beforehand of the unbiased answers: the root mean square of the questions' ratios, as
 planned, and the least that any Gaussian mechanism has (`numbers_bound`): errors are taken to be linear in the noise, as
 they are of large groups. And the same of the half of the questions that is cheapest, if all privacy were theirs: no
-plan has a smaller median. Less than that is shrinkage's.
+plan of residuals has a smaller median; the least by any mechanism is told of that half alone. Less than that is
+shrinkage's.
 
 Errors are from the answers for all records, values clipped as the question says; intervals are about the records kept
 of each person. Noise is from fixed seeds: it protects nobody, and the tables are public. Exit code 1 where the median

@@ -30,11 +30,11 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates, vector_variances
-from qrelease.inference.small_areas import shrunk_counts, shrunk_means
+from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_by_cells, needs_of
-from qrelease.queries.numeric import NumericQuestion, cell_quantiles
+from qrelease.queries.numeric import CellValues, NumericQuestion, cell_quantiles
 
 if TYPE_CHECKING:
     from qrelease.inference.sums_plan import PlannedTable
@@ -48,6 +48,9 @@ _CLEAR: Final = 5.0
 """Standard deviations of its noise that a count is above 0 where ratios are differentiated."""
 
 _MAX_RUNNING: Final = 2048
+
+_MAX_EDGES: Final = 15
+"""Bounds of bins at which shares of groups are shrunk; between them a group's records go as those of all groups do."""
 
 
 @final
@@ -110,8 +113,8 @@ class NumberTable:
     count, count_error
         How many records each group has, with noise, and the half-width of its error bar.
     model, model_low, model_high
-        The answer that is shrunk to what groups have in common (`small_areas`), of a mean, a ratio, a variance and a
-        count: what to publish of small groups. Of sums and quantiles the unbiased one.
+        The answer that is shrunk to what groups have in common (`small_areas`), of a mean, a ratio, a variance, a
+        count and a quantile: what to publish of small groups. Of sums the unbiased one.
     note
         What no interval counts; empty where they count everything.
     """
@@ -345,17 +348,32 @@ class MeasuredSums:
         for i, p in enumerate(probabilities.tolist()):
             spread = self._running_spread(asked, needs.axes, estimates.variances, p)
             above = running - p * total[:, None]  # of the records up to each bin
-            enough = above >= -z * spread  # may be the quantile's bin, or after it
-            before = np.concatenate([np.full((groups, 1), True), above[:, :-1] <= z * spread[:, :-1]], axis=1)
-            low[:, i] = values.low[np.where(enough.any(axis=1), enough.argmax(axis=1), m - 1)]
-            high[:, i] = values.high[m - 1 - before[:, ::-1].argmax(axis=1)]
-        value = np.where(np.isnan(value), (values.low[0] + values.high[-1]) / 2, value)
+            low[:, i], high[:, i] = _quantile_ends(values, above - z * spread, above + z * spread)
+        nowhere = (values.low[0] + values.high[-1]) / 2
+        value = np.where(np.isnan(value), nowhere, value)
         low, high = np.minimum(low, value), np.maximum(high, value)
+        model, model_low, model_high = value, low, high
+        of_parts = self._running_spread(asked, needs.axes, estimates.variances, 0.0)
+        if groups > 1 and m > 1:
+            of_rest = self._running_spread(asked, needs.axes, estimates.variances, 1.0)
+            shape = tuple(asked.domain.shape[a] for a in asked.by_axes)
+            shares, least, most = _shrunk_running(running, of_parts**2, of_rest**2, shape)
+            shrunk = cell_quantiles(asked.attribute, np.diff(shares, axis=1, prepend=0.0), probabilities)
+            ends = [_quantile_ends(values, least - p, most - p) for p in probabilities.tolist()]
+            below, upto = (np.stack(part, axis=1) for part in zip(*ends, strict=True))
+            below, upto = np.minimum(below, shrunk), np.maximum(upto, shrunk)
+            nearer = upto - below < high - low  # of large groups the others say nothing
+            model, model_low, model_high = (
+                np.where(nearer, one, other)
+                for one, other in zip((shrunk, below, upto), (value, low, high), strict=True)
+            )
         keys = np.repeat(_keys(asked), len(probabilities), axis=0)
-        flat: list[Floats] = [part.reshape(-1) for part in (value, low, high)]
-        count = np.repeat(total, len(probabilities))
-        error = z * float(self._running_spread(asked, needs.axes, estimates.variances, 0.0)[0, -1])
-        return NumberTable(asked, keys, flat[0], flat[1], flat[2], count, error, flat[0], flat[1], flat[2])
+        unbiased: list[Floats] = [part.reshape(-1) for part in (value, low, high)]
+        shrunk_to: list[Floats] = [part.reshape(-1) for part in (model, model_low, model_high)]
+        count, error = np.repeat(total, len(probabilities)), z * float(of_parts[0, -1])
+        value, low, high = unbiased
+        model, model_low, model_high = shrunk_to
+        return NumberTable(asked, keys, value, low, high, count, error, model, model_low, model_high)
 
     def _running_spread(self, asked: NumericQuestion, axes: Axes, variances: Mapping[Axes, float], p: float) -> Floats:
         """The standard deviation of the count up to each bin less p times that of all, (groups or 1, m)."""
@@ -408,6 +426,56 @@ class MeasuredSums:
                 return found
             self._known[measure] = found
         return self._known[measure]
+
+
+def _quantile_ends(values: CellValues, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """The ends (groups,) of the bins that are not ruled out.
+
+    least, most  by how much the records up to each bin are more than asked, at the least and at the most, (groups, m)
+    """
+    m = least.shape[1]
+    enough = most >= 0  # may be the quantile's bin, or after it
+    before = np.concatenate([np.full((len(least), 1), True), least[:, :-1] <= 0], axis=1)
+    first = np.where(enough.any(axis=1), enough.argmax(axis=1), m - 1)
+    return values.low[first], values.high[m - 1 - before[:, ::-1].argmax(axis=1)]
+
+
+def _shrunk_running(
+    running: Floats, of_parts: Floats, of_rest: Floats, shape: tuple[int, ...]
+) -> tuple[Floats, Floats, Floats]:
+    """The shares of groups' records that are in the bins up to each one, with the ends of their bars: (groups, m) each.
+
+    A share is shrunk to those of the other groups at the upper bound of each bin, or, of many bins, at bounds that all
+    records together are divided evenly by; between two of these it is between theirs, and goes as that of all together.
+    Shares that would fall are set to the nearest ones that do not.
+
+    running            noisy counts of the records up to each bin, (groups, m)
+    of_parts, of_rest  the variances of these, and of those in the bins after it, (groups or 1, m)
+    shape              of the groups
+    """
+    from scipy.optimize import isotonic_regression
+
+    groups, m = running.shape
+    together = np.maximum.accumulate(np.maximum(running.sum(axis=0), 0.0))
+    together = together / together[-1] if together[-1] > 0 else np.arange(1, m + 1) / m
+    edges = np.arange(m - 1)
+    if len(edges) > _MAX_EDGES:
+        wanted = np.arange(1, _MAX_EDGES + 1) / (_MAX_EDGES + 1)
+        edges = np.unique(np.minimum(np.searchsorted(together, wanted), m - 2))
+    shares, bars = np.zeros((groups, len(edges) + 2)), np.zeros((groups, len(edges) + 2))
+    shares[:, -1], of_total = 1.0, of_parts[:, -1]
+    for i, k in enumerate(edges.tolist(), start=1):
+        noise = of_parts[:, k], of_total, (of_parts[:, k] + of_total - of_rest[:, k]) / 2
+        shares[:, i], bars[:, i] = shrunk_shares(running[:, k], running[:, -1], noise, shape)
+    shares[:, 1:-1] = np.stack([isotonic_regression(row).x for row in shares[:, 1:-1]])
+    at = np.concatenate([[0.0], together[edges], [1.0]])
+    last = np.searchsorted(edges, np.arange(m)) + 1  # the bound at or after each bin
+    exact = np.isin(np.arange(m), edges) | (np.arange(m) == m - 1)
+    first = np.where(exact, last, last - 1)
+    width = at[last] - at[last - 1]
+    part = np.where(width > 0, (together - at[last - 1]) / np.where(width > 0, width, 1.0), 1.0)
+    found = shares[:, last - 1] + part * (shares[:, last] - shares[:, last - 1])
+    return found, (shares - bars)[:, first], (shares + bars)[:, last]
 
 
 def _keys(asked: NumericQuestion) -> Ints:

@@ -29,6 +29,7 @@ Henderson 1975, *Best linear unbiased estimation and prediction under a selectio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Final
 
@@ -44,6 +45,16 @@ _SIGMAS: Final = np.geomspace(0.02, 1.0, 10)
 """Standard deviations of values within groups, likewise; values from -1 to 1 have no larger one. Their variance is flat
 beforehand, not their logarithm: where noise hides them, groups that are all alike would get bars too narrow."""
 
+_SPREADS: Final = np.array(
+    [
+        (tau, sigma, step * part)
+        for (tau, step), (sigma, part) in product(
+            zip(_TAUS, np.gradient(_TAUS), strict=True), zip(_SIGMAS, _SIGMAS * np.gradient(_SIGMAS), strict=True)
+        )
+    ]
+)
+"""Each τ with each σ, and the weight of the two, (210, 3)."""
+
 _KAPPAS: Final = np.array([0.0, 0.05, 0.2, 0.6])
 """Standard deviations of what a cell of one column adds, likewise; the last lets the columns say all they can."""
 
@@ -53,7 +64,14 @@ _FLAT: Final = 1e-9
 _MAX_WORK: Final = 1 << 22
 """Groups times squared cells of their columns; beyond it groups have their grand mean in common alone."""
 
+_MAX_BLOCK: Final = 1 << 18
+"""Numbers in the designs that are worked on together."""
+
 _PASSES: Final = 2
+
+_LEAST_NOISE: Final = 1e-9
+"""A variance for groups that a condition leaves nobody in, whose counts have no noise."""
+
 _QUANTILE: Final = 1.96
 
 _FEWEST: Final = 10
@@ -108,12 +126,41 @@ def shrunk_means(
     noise         their variances
     shape         of the groups, whose product is k
     """
+    return _shrunk(sums, counts, lambda mean: noise[0] + mean**2 * noise[1], shape)
+
+
+def shrunk_shares(
+    parts: Floats, counts: Floats, noise: tuple[Floats, Floats, Floats], shape: tuple[int, ...]
+) -> tuple[Floats, Floats]:
+    """The model's share of each group that is part of it, (k,) from 0 to 1, and half-widths (k,) of 95 % bars.
+
+    parts, counts  noisy, (k,): how many records are in the part, and in the group
+    noise          their variances, and their covariance, of one shape that broadcasts to (k,)
+    shape          of the groups, whose product is k
+    """
+    var_part, var_count, covariance = noise
+
+    def of_mean(mean: Floats) -> Floats:
+        """The variance of 2(part - p·count), p being the share: as m = 2p - 1 is the mean of signs, of its sum less
+        m times the count."""
+        p = (1 + mean) / 2
+        found: Floats = 4 * np.maximum(var_part - 2 * p * covariance + p**2 * var_count, _LEAST_NOISE)
+        return found
+
+    mean, half = _shrunk(2 * parts - counts, counts, of_mean, shape)
+    return (1 + mean) / 2, half / 2
+
+
+def _shrunk(
+    sums: Floats, counts: Floats, noise: Callable[[Floats], Floats], shape: tuple[int, ...]
+) -> tuple[Floats, Floats]:
+    """The means and their bars; the variance of S - mC depends on the means, weakly."""
     size = np.maximum(counts, 0.0)
     effects = _effects(shape)
     mean = np.full(len(sums), float(np.clip(sums.sum() / max(size.sum(), 1.0), -1, 1)))
     found, variance = mean, np.ones(len(sums))
-    for _ in range(_PASSES):  # V depends on the means, weakly
-        found, variance = _averaged(sums, size, noise[0] + mean**2 * noise[1], effects)
+    for _ in range(_PASSES):
+        found, variance = _averaged(sums, size, noise(mean), effects)
         mean = np.clip(found, -1, 1)
     return mean, np.minimum(_QUANTILE * np.sqrt(variance), 2.0)
 
@@ -125,11 +172,13 @@ def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats) -> tup
         design = np.concatenate([constant, effects], axis=1) if kappa else constant
         penalty = np.full(design.shape[1], 1 / kappa**2 if kappa else 0.0)
         penalty[0] = _FLAT
-        sigmas = zip(_SIGMAS, _SIGMAS * np.gradient(_SIGMAS), strict=True)
-        for (tau, step), (sigma, part) in product(zip(_TAUS, np.gradient(_TAUS), strict=True), sigmas):
-            log, *moments = _given(sums, size, noise, design, penalty, tau**2 + sigma**2 / np.maximum(size, 1.0))
-            found.append((log + np.log(step * part * width), *moments))
-    logs, means, variances = (np.array(part) for part in zip(*found, strict=True))
+        most = max(_MAX_BLOCK // design.size, 1)
+        for first in range(0, len(_SPREADS), most):
+            tau, sigma, weight = _SPREADS[first : first + most].T
+            spread = tau[:, None] ** 2 + sigma[:, None] ** 2 / np.maximum(size, 1.0)
+            log, *moments = _given(sums, size, noise, design, penalty, spread)
+            found.append((log + np.log(weight * width), *moments))
+    logs, means, variances = (np.concatenate(part) for part in zip(*found, strict=True))
     likely = np.exp(logs - logs.max())
     likely /= likely.sum()
     mean = likely @ means
@@ -138,24 +187,25 @@ def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats) -> tup
 
 def _given(
     sums: Floats, size: Floats, noise: Floats, design: Floats, penalty: Floats, spread: Floats
-) -> tuple[float, Floats, Floats]:
-    """The log-likelihood, and the mean and variance of each group's mean, where D and the variances of β are known.
+) -> tuple[Floats, Floats, Floats]:
+    """The log-likelihood (h,), and the mean and variance of each group's mean (h, k), for some D and variances of β.
 
     penalty  one over the variance of each coefficient
-    spread   D of each group
+    spread   D of each group, (h, k), in each of several cases
     """
     total = spread * size**2 + noise
-    rows = design * (size / np.sqrt(total))[:, None]
-    inner = rows.T @ rows + np.diag(penalty)
+    rows = design * (size / np.sqrt(total))[:, :, None]
+    across = rows.transpose(0, 2, 1)
+    inner = across @ rows + np.diag(penalty)
     inverse = np.linalg.inv(inner)
-    beta = inverse @ (rows.T @ (sums / np.sqrt(total)))
-    fitted = design @ beta
+    beta = (inverse @ (across @ (sums / np.sqrt(total))[:, :, None]))[:, :, 0]
+    fitted = beta @ design.T
     left = sums - size * fitted
     rate = spread * size / total
-    leverage = ((design @ inverse) * design).sum(axis=1) * (1 - rate * size) ** 2
-    missed = (left**2 / total).sum() + penalty @ beta**2
-    log = -0.5 * (np.log(total).sum() + missed + np.linalg.slogdet(inner)[1] - np.log(penalty).sum())
-    return float(log), fitted + rate * left, spread * noise / total + leverage
+    leverage = ((design @ inverse) * design).sum(axis=2) * (1 - rate * size) ** 2
+    missed = (left**2 / total).sum(axis=1) + beta**2 @ penalty
+    log = -0.5 * (np.log(total).sum(axis=1) + missed + np.linalg.slogdet(inner)[1] - np.log(penalty).sum())
+    return log, fitted + rate * left, spread * noise / total + leverage
 
 
 def _effects(shape: tuple[int, ...]) -> Floats:

@@ -29,9 +29,6 @@ from qrelease.data.grids import PointGrid, exact_number
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.queries.numeric import NumericQuestion, check_numbers
 
-MEASURED: Final = ("sum", "mean", "variance", "ratio", "histogram", "count")
-"""Kinds of questions that one table of each measure answers; a quantile is read off counts by bin."""
-
 MAX_SUM: Final = 1 << 30
 """The most that one record may add, times the cells of the table: sums of 2^32 records are below 2^63."""
 

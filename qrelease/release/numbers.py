@@ -38,13 +38,13 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.number_tables import fieller, only_bounds
 from qrelease.queries.families import Cells
-from qrelease.queries.measures import MEASURED
 from qrelease.queries.numeric import NumericQuestion, cell_quantiles
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.frames import Column
 from qrelease.release.functionals import NORMAL, Bars, between_groups, weighted_counts
 
 if TYPE_CHECKING:
+    from qrelease.data.domain import Domain
     from qrelease.inference.number_tables import NumberTable
     from qrelease.release.release import Release
 
@@ -104,11 +104,11 @@ def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> G
         raise InvalidInput("the question is over another domain than this release")
     if cumulative and (question.kind not in ("sum", "count") or len(question.by) != 1):
         raise InvalidInput("a running total needs a sum or a count, by one column")
-    _check_asked(release, question)
-    bars = _exact_count(release)
     summed = _summed_table(release, question)
     if summed is not None:
         return _of_sums(summed.cumulative() if cumulative else summed)
+    _check_asked(release, question)
+    bars = _exact_count(release)
     counts = question.tabulated(_said(release, marginal_of(question), bars))
     if cumulative:
         counts = counts.cumsum(axis=0)
@@ -120,23 +120,32 @@ def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> G
 
 
 def _check_asked(release: Release, question: NumericQuestion) -> None:
-    """Raise `InvalidInput` for a number of a column that nothing was asked of: a model has made all of it up."""
-    if not question.column or release.measured_sums is not None:
+    """Raise `InvalidInput` for a number of a column that no model knows: it has made all of it up."""
+    if not question.column:
         return
     asked = {a for s in release.workload.sets for a in s} | {a for m in release.measurements for a in m.group.axes}
-    if release.domain.axis(question.column) not in asked:
-        raise InvalidInput(
-            f"nothing was measured of {question.column}: ask for it at the release, by --workload or --numbers"
-        )
+    if release.domain.axis(question.column) in asked:
+        return
+    sums = release.measured_sums
+    known = [] if sums is None else [t for t in sums.questions if _is_about(release.domain, t, question.column)]
+    told = f"of {question.column} only {known[0]!r} was measured" if len(known) == 1 else ""
+    told = told or f"of {question.column} only other questions were measured, such as {known[0]!r}" if known else ""
+    told = told or f"nothing was measured of {question.column}"
+    raise InvalidInput(f"{told}: ask for it at the release, by --workload or --numbers")
+
+
+def _is_about(domain: Domain, text: str, column: str) -> bool:
+    question = NumericQuestion.parse(domain, text)
+    return column == question.column or (question.met is not None and domain.axis(column) in question.met.axes)
 
 
 def _summed_table(release: Release, question: NumericQuestion) -> NumberTable | None:
-    """What sums measured for questions about numbers say, which count no bins; None without them."""
-    if release.measured_sums is None or question.kind not in MEASURED:
+    """What was measured for questions about numbers says: of sums, which know no bins; None where it says nothing."""
+    if release.measured_sums is None:
         return None
     try:
         return release.measured_sums.answer(question, release.measurements)
-    except InvalidInput:  # not of these groups, or of a column of bins
+    except InvalidInput:  # not of these groups, or sums of a column of bins
         return None
 
 

@@ -186,6 +186,25 @@ def test_quantiles_are_within_their_intervals(cost, where):
     assert np.median(widths) < 25
 
 
+def test_shrunk_quantiles_cover_too_and_are_nearer():
+    """Of groups of some records to a hundred times as many, in noise that hides the smaller ones."""
+    kept, probabilities = _X < 41, (0.25, 0.5, 0.9)
+    wanted = np.array(
+        [np.quantile(_X[kept & (k == _G)], probabilities, method="inverted_cdf") for k in range(6)]
+    ).reshape(-1)
+    found = [measured(seed, ZCDP(0.005)).answer("quantile(.25,.5,.9):x by g") for seed in range(12)]
+    inside = [(f.model_low <= wanted) & (wanted <= f.model_high) for f in found]
+    assert np.mean(inside) >= 0.93
+    assert all((f.model_low <= f.model).all() and (f.model <= f.model_high).all() for f in found)
+    ours, plain = (np.mean([(part - wanted) ** 2 for part in parts]) for parts in _models(found))
+    assert ours < 0.85 * plain
+    assert all((f.model_high - f.model_low <= f.high - f.low).all() for f in found)
+
+
+def _models(found):
+    return [f.model for f in found], [f.value for f in found]
+
+
 def test_a_quantile_by_other_groups_is_not_measured():
     with pytest.raises(InvalidInput, match="was not measured by g \\* h"):
         measured(0).answer("quantile(.5):x by g where h = 1")

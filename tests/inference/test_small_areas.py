@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qrelease.inference.small_areas import shrunk_counts, shrunk_means
+from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares
 
 
 def world(seed, shape, spread, noise):
@@ -128,3 +128,17 @@ def test_few_counts_and_exact_ones_stay_as_they_are():
     for counts, variance in ((np.array([-3.0, 4.0]), 4.0), (np.arange(20.0), 0.0)):
         np.testing.assert_array_equal(shrunk_counts(counts, variance), counts)
     assert np.isfinite(shrunk_counts(np.array([-1e4, 1e6, *range(20)]), 4.0)).all()
+
+
+def test_shares_of_parts_whose_noise_is_that_of_their_groups_too():
+    """Where part and rest have noise of one variance, the sum of signs and the count have independent noise."""
+    rng, size, variance = np.random.default_rng(3), np.array([900.0, 300.0, 60.0, 8.0, 0.0]), 400.0
+    part = 0.3 * size + rng.normal(0, variance**0.5, 5)
+    rest = 0.7 * size + rng.normal(0, variance**0.5, 5)
+    mean, half = shrunk_means(part - rest, part + rest, (2 * variance, 2 * variance), (5,))
+    noise = np.array([variance]), np.array([2 * variance]), np.array([variance])
+    share, bar = shrunk_shares(part, part + rest, noise, (5,))
+    assert share == pytest.approx((1 + mean) / 2)
+    assert bar == pytest.approx(half / 2)
+    independent = np.array([variance]), np.array([2 * variance]), np.array([0.0])
+    assert shrunk_shares(part, part + rest, independent, (5,))[1].sum() > 1.05 * bar.sum()

@@ -339,12 +339,14 @@ def test_groups_that_there_are_not_have_no_difference():
 
 
 @cache
-def summed(clip=()):
-    """A release for which sums were measured, of all delays or of clipped ones."""
+def summed(clip=(), mechanism=None):
+    """A release for which sums were measured, of all delays or of clipped ones; another mechanism may count."""
     delay, carrier, late = records()
     table = table_of(POINTS, np.stack([np.where(delay < 0, 60, delay), carrier, late], axis=1))
     mechanism = qr.NumberSums(
-        ["sum:delay by carrier", "mean:delay by carrier", "quantile(.5):delay by carrier"], clip=dict(clip)
+        ["sum:delay by carrier", "mean:delay by carrier", "quantile(.5):delay by carrier"],
+        clip=dict(clip),
+        mechanism=mechanism,
     )
     cost = qr.ZCDP(0.02)
     curator = qr.Curator(table, qr.Ledger.open(None, cost), Entropy.insecure(4))
@@ -412,11 +414,15 @@ def test_of_clipped_sums_no_interval_is_shown():
     assert set(release.table("count by carrier").source) == {"measured"}
 
 
-def test_quantiles_of_measured_counts_are_answered():
-    """Of the groups, by counts of each value that were measured for the question."""
+@pytest.mark.parametrize("mechanism", [None, qr.MaxEnt(), qr.Gaussian()], ids=str)
+def test_quantiles_of_measured_counts_are_answered(mechanism):
+    """Of the groups, by counts of each value that were measured for the question, whoever counts the workload."""
     text = "quantile(.5):delay by carrier"
-    found, true = summed().table(text), truth("quantile by carrier")[:, 1]
-    assert found.source.tolist() == ["measured"] * 3 + ["bounds"]  # the fourth group has no records
+    release = summed(mechanism=mechanism)
+    found, true = release.table(text, intervals=True), truth("quantile by carrier")[:, 1]
+    assert found.value.tolist() == measured_answer(release, text).model.tolist()
+    assert found.source.tolist()[:3] == ["measured"] * 3
+    assert (found.unbiased_low_95[3], found.unbiased_high_95[3]) == (0, 59)  # the fourth group has no records
     assert (found.low_95 <= found.value).all()
     assert (found.low_95[:3] <= true[:3]).all()
     assert (true[:3] <= found.high_95[:3]).all()
@@ -442,3 +448,25 @@ def test_a_number_of_a_column_that_nothing_was_asked_of_is_refused():
     with pytest.raises(qr.InvalidInput, match="nothing was measured of pay"):
         made.mean("pay", by=["sex"])
     assert len(numbers(made, qr.NumericQuestion.parse(domain, "count by sex")).value) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["sum:delay by carrier where late = yes"], "only 'sum:delay by carrier where late = .*yes' was measured"),
+        (["sum:delay by carrier", "ratio:delay >= 20"], "only other questions were measured, such as 'sum:delay by"),
+        (["mean:other"], "nothing was measured of delay"),
+    ],
+)
+def test_nor_is_it_made_up_where_sums_of_other_questions_were_measured(asked, told):
+    other = Attribute("other", "coded", codes=3, ordered=True)
+    domain = replace(POINTS, attributes=(*POINTS.attributes, other))
+    delay, carrier, late = records()
+    table = table_of(domain, np.stack([np.where(delay < 0, 60, delay), carrier, late, late], axis=1))
+    cost = qr.ZCDP(0.02)
+    curator = qr.Curator(table, qr.Ledger.open(None, cost), Entropy.insecure(4))
+    workload = qr.Workload.marginals(domain, [["carrier", "late"]])
+    release = curator.release(qr.NumberSums(asked, mechanism=qr.MaxEnt()), workload, cost)
+    with pytest.raises(InvalidInput, match=told):
+        release.table("mean:delay by late")
+    assert len(release.table(asked[0])) == (4 if "by" in asked[0] else 1)
