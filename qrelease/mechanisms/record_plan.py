@@ -32,6 +32,12 @@ COUNT_SHARE: Final = 0.01
 SINGLES_SHARE: Final = 0.35
 """The share that measures each column by itself, where not all pairs are measured."""
 
+COLUMNS_SHARE: Final = 0.05
+"""The share of what measures all pairs that measures each column beforehand: the scales of pairs follow from it."""
+
+_LEAST_WEIGHT: Final = 0.5
+"""The least weight of a pair, over the mean."""
+
 SIGNS_SHARE: Final = 0.2
 """The share of what is left that then measures how often the signs of two columns agree, for all pairs."""
 
@@ -113,12 +119,17 @@ def residuals_at_once(
 
 
 def _planned(
-    domain: Domain, sets: Sequence[Axes], cost: Cost, neighbours: Neighbours, expected: Callable[[Axes], float]
+    domain: Domain,
+    sets: Sequence[Axes],
+    cost: Cost,
+    neighbours: Neighbours,
+    expected: Callable[[Axes], float],
+    weights: Sequence[float] | None = None,
 ) -> Workload:
-    """The residuals of some sets, by how much they are expected to vary, counts squared."""
+    """The residuals of some sets, by how much they are expected to vary, counts squared, and the weights of sets."""
     unit = calibrated(1, cost)[0].scale ** 2
     return ResidualPlan.choose(
-        domain, sets, expected=lambda axes: expected(axes) / unit, neighbours=neighbours
+        domain, sets, weights=weights, expected=lambda axes: expected(axes) / unit, neighbours=neighbours
     ).workload
 
 
@@ -141,15 +152,52 @@ def candidates(workload: Workload, order: int) -> list[Axes]:
     return kept
 
 
-def columns_and_pairs(
-    domain: Domain, pairs: Sequence[Axes], cost: Cost, neighbours: Neighbours, records: float
-) -> Workload:
-    """The residuals of all columns and some pairs, at the scales best for a fit to about so many records.
+def columns(domain: Domain, cost: Cost, neighbours: Neighbours) -> Workload:
+    """The residuals of each column by itself."""
+    return _planned(domain, [(a,) for a in range(len(domain))], cost, neighbours, lambda _: inf)
 
-    What pairs are expected to show decides what noise is worth paying for: of large pairs most is drowned anyway.
+
+def pairs_and_columns(
+    domain: Domain,
+    pairs: Sequence[Axes],
+    distributions: Sequence[Floats],
+    known: Mapping[Axes, float],
+    cost: Cost,
+    neighbours: Neighbours,
+    records: float,
+) -> Workload:
+    """The residuals of some pairs, and of columns once more, at the scales best for a fit to about so many records.
+
+    distributions  of each column (n,), from which follows where in a pair records are expected
+    known          the variances with which residuals are known already, counts squared
+
+    What pairs are expected to show decides what noise is worth paying for: of large pairs most is drowned anyway. A
+    fit leaves a cell that is expected to have fewer records than noise about where its columns put it, so that noise
+    of σ puts the K others off, each by about σ: the pair by Kσ in L1. The sum of that over pairs is least for a
+    privacy where σ² goes with K^(-2/3). Plans of the least squared error give a pair of C cells and the weight w a σ²
+    that goes with (wC)^(-1/2), so w = K^(4/3)/C. K is counted as if each pair had as much of the privacy. Columns have
+    the mean weight, and no pair less than half of it: where few cells hold all records, these would be far off.
     """
-    sets = [*((a,) for a in range(len(domain))), *pairs]
-    return _planned(domain, sets, cost, neighbours, lambda axes: expected_variance(domain, axes, records))
+    unit = calibrated(1, cost)[0].scale ** 2
+    noise = sqrt(len(pairs) * unit)
+    weights = []
+    for a, b in pairs:
+        expected = records * np.outer(distributions[a], distributions[b])
+        standing_out = float(np.minimum(expected / noise, 1.0).sum())
+        weights.append(standing_out ** (4 / 3) / expected.size)
+    mean = sum(weights) / len(weights)
+
+    def varies(axes: Axes) -> float:
+        return known[axes] if axes in known else expected_variance(domain, axes, records)
+
+    return _planned(
+        domain,
+        [*((a,) for a in range(len(domain))), *pairs],
+        cost,
+        neighbours,
+        varies,
+        [*[mean] * len(domain), *(max(w, _LEAST_WEIGHT * mean) for w in weights)],
+    )
 
 
 def agreements(domain: Domain, pairs: Sequence[Axes], distributions: Sequence[Floats]) -> Workload:

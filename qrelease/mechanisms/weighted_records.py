@@ -4,12 +4,13 @@ A small part of the budget counts the records. Where the residuals of all margin
 they are all measured at once, at the scales that are best for a fit: nothing is spent on selecting, as in `maxent`.
 
 Else some marginals are measured at once, and some are selected. Where the number of records says that pairs will stand
-out of their noise, all columns and all pairs of them are measured at once. Else each column by itself, and then how
-often the signs of each two columns agree: the sign of a column tells its heaviest cell from the others if that has more
-than 30 % of the noisy records, else its first cells from its last ones. That is one number a pair, which no record
-moves by more than one, and bounds how far off heavy cells can be. What is left goes to rounds: the marginal is selected
-of which a measurement would gain most, it is measured through its residuals, those most that are known least, and the
-records are fitted to all measurements so far (`log_linear`). A cell gains as far as it is off by more than the noise
+out of their noise, each column is measured with a small part of the budget and then all pairs at once, and the columns
+once more: a pair is measured the better, the more of its cells are expected, from its columns, to hold more records
+than noise. Else each column by itself, and then how often the signs of each two columns agree: the sign of a column
+tells its heaviest cell from the others if that has more than 30 % of the noisy records, else its first cells from its
+last ones. That is one number a pair, which no record moves by more than one, and bounds how far off heavy cells can be.
+What is left goes to rounds: the marginal is selected of which a measurement would gain most, it is measured through its
+residuals, those most that are known least, and the records are fitted to all measurements so far (`log_linear`). A cell gains as far as it is off by more than the noise
 would leave it: so that many small cells, which a fit takes from what is known of their columns, count for nothing; the
 score of AIM (McKenna, Mullins, Sheldon & Miklau 2022), the L1 distance less the noise of all cells, counts them against
 their marginal. It counts once for each of the asked marginals that contain the selected one, which all come nearer;
@@ -50,6 +51,7 @@ from qrelease.mechanisms import pure_records
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.record_plan import (
+    COLUMNS_SHARE,
     COUNT_SHARE,
     MAX_CANDIDATE_CELLS,
     ROUNDS,
@@ -58,9 +60,10 @@ from qrelease.mechanisms.record_plan import (
     SINGLES_SHARE,
     agreements,
     candidates,
-    columns_and_pairs,
+    columns,
     coordinates,
     number_of_records,
+    pairs_and_columns,
     refinement,
     residuals_at_once,
     rounds_of,
@@ -72,7 +75,7 @@ from qrelease.mechanisms.record_plan import (
 from qrelease.mechanisms.record_selection import SIZES, CandidateMarginals, RecordFit, adapt, moving_records
 from qrelease.noise.calibration import concentrated, counting_first
 from qrelease.privacy.conversions import pure_to_zcdp
-from qrelease.privacy.costs import Cost, Neighbours, PureDP, check_cost, is_pure, split
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, check_cost, is_pure, split
 from qrelease.queries.workload import Workload
 
 
@@ -221,13 +224,17 @@ class FittedRecords:
                 counting, left = split(left, [COUNT_SHARE, 1 - COUNT_SHARE])
                 noise_for(number_of_records(domain), counting, neighbours)
             pairs, _ = split(left, [ROUNDS.min_pairs_share, 1 - ROUNDS.min_pairs_share])
-            for power in range(CHECKED_POWERS):
-                noise_for(columns_and_pairs(domain, two, pairs, neighbours, 10.0**power), pairs, neighbours)
+            before, pairs = split(pairs, [COLUMNS_SHARE, 1 - COLUMNS_SHARE])
+            noise_for(columns(domain, before, neighbours), before, neighbours)
+            even = [np.full(n, 1 / n) for n in domain.shape]
+            for power in range(CHECKED_POWERS) if two else ():
+                planned = pairs_and_columns(domain, two, even, {}, pairs, neighbours, 10.0**power)
+                noise_for(planned, pairs, neighbours)
             _, rest = split(left, [ROUNDS.max_pairs_share, 1 - ROUNDS.max_pairs_share])
             least, _ = split(rest, [1 - SELECTION_SHARE, ROUNDS.max_rounds])
             noise_for(refinement(domain, s, {}, least, neighbours), least, neighbours)
         singly, left = split(left, [SINGLES_SHARE, 1 - SINGLES_SHARE])
-        noise_for(columns_and_pairs(domain, (), singly, neighbours, 1.0), singly, neighbours)
+        noise_for(columns(domain, singly, neighbours), singly, neighbours)
         if two:  # what signs they have changes nothing
             signs = agreements(domain, two, [np.full(n, 1 / n) for n in domain.shape])
             noise_for(signs, split(left, [SIGNS_SHARE, 1 - SIGNS_SHARE])[0], neighbours)
@@ -365,7 +372,7 @@ class FittedRecords:
         share, chosen, left = 0.0, [], concentrated(cost, self.name)
         all_left = left
         if not among.sets:
-            learned.measure(columns_and_pairs(domain, (), left, neighbours, 1.0), left)
+            learned.measure(columns(domain, left, neighbours), left)
             final = self.fitted_records(learned.total, all_left)
             learned.fit(moving_records(final), 1)
         else:
@@ -376,9 +383,10 @@ class FittedRecords:
             number = coordinates(domain.shape, among.pairs)
             share = share_of_pairs(learned.total, left, number) if among.pairs else 0.0
             together, left = split(left, [share or SINGLES_SHARE, 1 - (share or SINGLES_SHARE)])
-            measured = among.pairs if share else ()
-            records = max(learned.total, 1.0)
-            learned.measure(columns_and_pairs(domain, measured, together, neighbours, records), together)
+            if share:
+                _measure_pairs(learned, among.pairs, together, neighbours)
+            else:
+                learned.measure(columns(domain, together, neighbours), together)
             if among.pairs and not share:
                 together, left = split(left, [SIGNS_SHARE, 1 - SIGNS_SHARE])
                 learned.measure(agreements(domain, among.pairs, singles(learned.estimates)), together)
@@ -391,3 +399,13 @@ class FittedRecords:
         choices = {"at_once": False, "pairs": share, "selected": selected, "fitted rounds": rounds}
         choices["too large to select"] = len(subsets_asked(workload, self.order)) - len(among.sets)
         return MechanismResult(learned.synopsis, tuple(learned.measured), choices, constrained=True)
+
+
+def _measure_pairs(learned: RecordFit, pairs: Sequence[Axes], cost: ZCDP, neighbours: Neighbours) -> None:
+    """Measure each column, and then all pairs at the scales that follow from what the columns show."""
+    first, rest = split(cost, [COLUMNS_SHARE, 1 - COLUMNS_SHARE])
+    learned.measure(columns(learned.domain, first, neighbours), first)
+    known = learned.estimates
+    records = max(learned.total, 1.0)
+    planned = pairs_and_columns(learned.domain, pairs, singles(known), known.variances, rest, neighbours, records)
+    learned.measure(planned, rest)

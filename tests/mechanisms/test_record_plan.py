@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from itertools import combinations
+from math import sqrt
 
 import numpy as np
 import pytest
@@ -16,8 +17,10 @@ from qrelease.mechanisms.record_plan import (
     SELECTION_SHARE,
     agreements,
     candidates,
+    columns,
     coordinates,
     costs_of_round,
+    pairs_and_columns,
     refinement,
     rounds_of,
     sets_at_once,
@@ -168,3 +171,56 @@ def test_a_refinement_measures_what_is_not_known_better_already():
 
     assert variance(known, (0, 1)) < 0.7 * variance(anew, (0, 1))
     assert variance(known, (0,)) > 2 * variance(anew, (0,))
+
+
+def skewed(size, heavy):
+    """A distribution of which the first cell has most, and the others the same."""
+    return np.array([heavy, *[(1 - heavy) / (size - 1)] * (size - 1)])
+
+
+def noise_of_pairs(workload, cost, neighbours, domain, pairs):
+    """The standard deviations of the residuals of pairs, counts."""
+    law, _ = noise_for(workload, cost, neighbours)
+    scales = {g.axes: g.queries.scale for g in workload.groups}
+    return np.array([sqrt(law.variance) / (scales[s] * domain.cells(s)) for s in pairs])
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_pairs_are_measured_by_how_many_of_their_cells_hold_records(neighbours):
+    """Of as many cells: σ² goes with K^(-2/3), and the sum of Kσ is smaller than under the plan that knows no column."""
+    domain, cost, records = coded(30, 30, 30, 30), ZCDP(0.5), 1e5
+    pairs = [*combinations(range(4), 2)]
+    distributions = [np.full(30, 1 / 30), np.full(30, 1 / 30), skewed(30, 0.998), skewed(30, 0.998)]
+    noise = np.sqrt(len(pairs) / (2 * cost.rho))
+    holding = np.array(
+        [np.minimum(records * np.outer(distributions[a], distributions[b]) / noise, 1).sum() for a, b in pairs]
+    )
+    assert holding.max() > 10 * holding.min()
+    even = [np.full(30, 1 / 30)] * 4
+    found, alike = (
+        noise_of_pairs(
+            pairs_and_columns(domain, pairs, given, {}, cost, neighbours, records), cost, neighbours, domain, pairs
+        )
+        for given in (distributions, even)
+    )
+    assert np.allclose(alike, alike[0], rtol=0.01)
+    assert holding @ found < 0.97 * (holding @ alike), holding @ found / (holding @ alike)
+    weights = holding ** (4 / 3)
+    wanted = np.maximum(weights, weights.mean() / 2) ** -0.25
+    assert np.allclose(found / found[0], wanted / wanted[0], rtol=0.05)
+
+
+def test_what_is_known_of_columns_is_not_bought_again():
+    domain, cost, pairs = coded(6, 7), ZCDP(0.1), [(0, 1)]
+    distributions = [np.full(6, 1 / 6), np.full(7, 1 / 7)]
+
+    def planned(known):
+        found = pairs_and_columns(domain, pairs, distributions, known, cost, Neighbours.ADD_REMOVE, 1e4)
+        scales = {g.axes: g.queries.scale * domain.cells(g.axes) for g in found.groups}
+        return scales[0,] / scales[0, 1]
+
+    assert planned({(): 1.0, (0,): 1e-3, (1,): 1e-3}) < 0.2 * planned({})
+
+
+def test_columns_alone_are_measured_each():
+    assert columns(coded(3, 4), ZCDP(0.1), Neighbours.ADD_REMOVE).sets == ((), (0,), (1,))

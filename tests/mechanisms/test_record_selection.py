@@ -6,7 +6,7 @@ from worlds import coded, private, random_table
 
 from qrelease.data.table import Table
 from qrelease.evaluation.audit import table_pairs
-from qrelease.mechanisms.record_plan import columns_and_pairs
+from qrelease.mechanisms.record_plan import columns
 from qrelease.mechanisms.record_selection import CandidateMarginals, RecordFit
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, Neighbours, PureDP
@@ -34,7 +34,7 @@ class Scores:
 
 def learned_of(table, neighbours=Neighbours.ADD_REMOVE):
     found = RecordFit(private(table, COST, neighbours, entropy=Entropy.insecure(1)), table.domain, {})
-    found.measure(columns_and_pairs(table.domain, (), COST, neighbours, 1.0), COST)
+    found.measure(columns(table.domain, COST, neighbours), COST)
     found.fit(200, 3)
     return found
 
