@@ -278,6 +278,9 @@ def test_a_table_that_is_not_decided_is_not_released():
     made, table = curator()
     with pytest.raises(InvalidInput, match="hours, town: must be learned first"):
         made.release(qr.Laplace(), Workload.marginals(Domain((SEX,)), 1), PureDP(1.0))
+    with pytest.raises(InvalidInput, match="hours, town: must be learned first"):  # not that it has 2^32 queries
+        Workload.marginals(table.domain, 2)
+    assert made.ledger.spent is None
     with pytest.raises(InvalidInput, match="column 'sex' in another way"):
         table.viewed(Domain((HOURS, TOWN, Attribute("sex", "category", categories=("m", "f")))))
     assert "town[?]" in str(table)
