@@ -38,6 +38,9 @@ More would raise the threshold for all, since each of them could be named by her
 WEIGHT: Final = 1 << 12
 """The units in which votes are counted: what one category of a person counts who has no other."""
 
+_FLAGS: Final = 8
+"""Bytes of flags for each record, at most, by which the different pairs are found: as many as a pair has."""
+
 
 def weight(named: int) -> int:
     """What each category counts of a person who names so many, in units of 1/`WEIGHT`, rounded down.
@@ -83,7 +86,13 @@ def _named(persons: Persons, codes: npt.NDArray[Any], hashes: npt.NDArray[np.uin
     """The categories that persons name, one after another's, and how many the person of each names."""
     texts, digests = len(hashes) - 1, persons.digests
     known = codes < texts
-    pairs = np.unique(persons.codes[known].astype(np.int64) * max(texts, 1) + codes[known].astype(np.int64))
+    pairs = persons.codes[known].astype(np.int64) * max(texts, 1) + codes[known].astype(np.int64)
+    if len(digests) * texts <= _FLAGS * len(pairs):
+        flags = np.zeros(len(digests) * texts, np.bool_)
+        flags[pairs] = True
+        pairs = np.flatnonzero(flags)
+    else:
+        pairs = np.unique(pairs)
     whose, named = np.divmod(pairs, max(texts, 1))
     places = np.lexsort((mixed(mixed(hashes[named] ^ digests[whose, 0]) ^ digests[whose, 1]), whose))
     whose, named = whose[places], named[places]  # of each person in the order of the hashes

@@ -11,6 +11,7 @@ from functools import cached_property
 from hashlib import blake2b
 from numbers import Complex
 from typing import Any, Final, Protocol, final
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -391,13 +392,16 @@ def person_identity(text: str) -> tuple[str, str]:
     """What a key stands for, whatever its spelling; keys of one identity are one person, in all files.
 
     Numbers are compared exactly, however long or fine they are, and moments to the last digit. A truth value is 1 or 0:
-    a column of truth values turns into one of numbers where one record is a number.
+    a column of truth values turns into one of numbers where one record is a number. Texts are compared as Unicode does:
+    a letter with an accent is one character, or the letter and a combining accent.
 
     Examples
     --------
     >>> same = [("7", " 7.0"), ("true", "1"), ("9007199254740993.0", "9007199254740993"), ("1e2", "100"), ("A7", "a7")]
     >>> [person_identity(one) == person_identity(other) for one, other in same]
     [True, True, True, True, False]
+    >>> person_identity("Zoe\\u0308") == person_identity("Zo\\u00eb")
+    True
     """
     stripped = text.strip()
     digits = stripped[1:] if stripped[:1] in ("+", "-") else stripped
@@ -414,7 +418,7 @@ def person_identity(text: str) -> tuple[str, str]:
         return _number(bool(sign), "".join(map(str, parts)), exponent)
     if isinstance(means, datetime):
         return "moment", means.isoformat() + _finer(stripped)
-    return "text", means if isinstance(means, str) else means.isoformat()
+    return "text", normalize("NFC", means) if isinstance(means, str) else means.isoformat()
 
 
 def bucket(text: str, buckets: int) -> int:
@@ -466,15 +470,17 @@ def _finer(moment: str) -> str:
 
 def two_spellings(column: str, before: str, text: str) -> InvalidInput:
     """The error of two texts that may be one key."""
+    alike = normalize("NFC", before) == normalize("NFC", text)  # then nobody would see which is which
+    first, second = (_short(key, ascii if alike else repr) for key in (before, text))
     return InvalidInput(
-        f"person column {column!r}: {_short(before)} and {_short(text)} may be two spellings of one key:"
+        f"person column {column!r}: {first} and {second} may be two spellings of one key:"
         " spell a person's key in one way"
     )
 
 
-def _short(key: str) -> str:
+def _short(key: str, spelled: Callable[[str], str]) -> str:
     """A key in a message, which is one line."""
-    return repr(key if len(key) <= _SHOWN else f"{key[:_SHOWN]}…")
+    return spelled(key if len(key) <= _SHOWN else f"{key[:_SHOWN]}…")
 
 
 def blank(text: str) -> bool:

@@ -128,8 +128,12 @@ class Histogram:
     @property
     def marginals(self) -> Floats:
         """All marginals on `sets`, flat as `MarginalPlan` orders them, counts. After an update it takes a pass."""
-        raw = self._read(self._cover.marginals(self._weights)) if self._raw is None else self._raw
-        return raw * (self.total / self._mass)
+        return self._weighed * (self.total / self._mass)
+
+    @property
+    def _weighed(self) -> Floats:
+        """The marginals of the weights."""
+        return self._read(self._cover.marginals(self._weights)) if self._raw is None else self._raw
 
     def _read(self, marginals: Floats) -> Floats:
         """Take in the weights' marginals, and with them their sum."""
@@ -146,6 +150,17 @@ class Histogram:
     def logs(self) -> Floats:
         """The logarithms of the factors on `sets`, flat: all that `multiply` has added up."""
         return self._logs.copy()
+
+    @property
+    def centred_logs(self) -> Floats:
+        """The same, flat, less what each marginal's are on average under y: a constant in a factor means nothing, and
+        without it no product of all of them can overflow.
+        """
+        weighed, logs = self._weighed, self.logs
+        shares = weighed / self._mass  # also where the total is 0
+        for where in self._slices.values():
+            logs[where] -= logs[where] @ shares[where]
+        return logs
 
     def slice(self, axes: Axes) -> slice:
         """Where the marginal on `axes` lies in the flat vector. `InvalidInput` for one that is not kept."""
@@ -168,6 +183,13 @@ class Histogram:
         factors[self._slices[self.sets[0]]] *= self.domain.size / self._mass  # keeps the mass near |X|
         self._read(self._cover.scale(self._weights, factors))
         self._logs += logs
+
+    def multiply_in_steps(self, logs: Floats) -> None:
+        """As `multiply` of what other steps added up, or another histogram: those of two marginals may cancel out."""
+        # What is too large for one step may cancel out; what is too large for a few is out of range.
+        steps = min(max(logs.max() / _STORED_EXPONENT, 1.0), _STORED_STEPS)
+        for _ in range(math.ceil(steps)):
+            self.multiply(logs / math.ceil(steps))
 
     def update(self, group: Group, logs: npt.ArrayLike) -> None:
         """y ∝ y · e^(Σ_q logs_q · q) for the k queries of a group, on any columns; the total stays.
@@ -319,11 +341,7 @@ class Histogram:
         sets = [domain.axes(f["columns"]) for f in factors] or [(0,)]
         histogram = cls(domain, sets, content["total"])
         if factors:
-            logs = np.concatenate([np.array(f["logs"], np.float64) for f in factors])
-            # What is too large for one step may cancel out; what is too large for a few is out of range.
-            steps = min(max(logs.max() / _STORED_EXPONENT, 1.0), _STORED_STEPS)
-            for _ in range(math.ceil(steps)):
-                histogram.multiply(logs / math.ceil(steps))
+            histogram.multiply_in_steps(np.concatenate([np.array(f["logs"], np.float64) for f in factors]))
         return histogram
 
 

@@ -255,8 +255,8 @@ def _lifted(estimates: Estimates, asked: Axes, rules: Mapping[Axes, Mask], dense
     sets = tuple(tuple(asked[a] for a in s) for s in narrow.sets)
     histogram = _started(domain, sets, narrow.total, others)
     logs = np.zeros(len(histogram.logs))
-    logs[: len(narrow.logs)] = narrow.logs
-    histogram.multiply(logs)
+    logs[: len(narrow.logs)] = narrow.centred_logs  # the steps of a fit may have added up to more than e^700
+    histogram.multiply_in_steps(logs)
     basis = Interactions([s for s in estimates.residuals if s], singles(estimates))
     return histogram, replace(posterior, histogram=histogram, estimates=estimates, basis=basis)
 

@@ -87,6 +87,7 @@ class Workload:
     def __post_init__(self) -> None:
         if not self.groups:
             raise InvalidInput("a workload needs at least one query")
+        self.domain.check_decided()
         seen: set[Group] = set()
         for group in self.groups:
             if list(group.axes) != sorted(set(group.axes)) or not set(group.axes) <= set(range(len(self.domain))):

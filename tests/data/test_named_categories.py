@@ -65,6 +65,17 @@ def moved(how):
     return most / WEIGHT
 
 
+def test_records_that_say_the_same_again_move_no_vote():
+    """Of few records for so many persons and texts pairs are sorted, and of many they have flags."""
+    rng = np.random.default_rng(4)
+    whose, codes = np.repeat(np.arange(40), 3), rng.integers(0, 200, 120)
+    persons, texts = digests([f"p{k}" for k in range(40)]), [f"t{k}" for k in range(200)]
+    once = votes(Persons(whose, persons), codes, texts, KEY, "town", MOST)
+    again = votes(Persons(np.tile(whose, 50), persons), np.tile(codes, 50), texts, KEY, "town", MOST)
+    assert 0 < once.sum() <= 40 * MOST * weight(MOST)
+    assert again.tolist() == once.tolist()
+
+
 def test_a_person_moves_sums_by_one_vote():
     assert 0.999 < moved(votes) <= 1
 

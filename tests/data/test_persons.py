@@ -161,6 +161,7 @@ def written(path, who):
         (["0.10000000000000001", "0.1"], "may be two spellings of one key"),
         (["2024-01-31T01:00:00.1234567", "2024-01-31T01:00:00.1234568"], "may be two spellings of one key"),
         (["1e999999999", "2e999999999"], "may be two spellings of one key"),
+        (["Zo\u00eb", "a", "Zoe\u0308"], r"line 4: .*'Zo\\xeb' and 'Zoe\\u0308' may be two spellings of one key"),
         (
             ["1" * 5000, "1" * 5000 + ".0"],
             "line 3: person column 'who': '1{40}…' and '1{40}…' may be two spellings",

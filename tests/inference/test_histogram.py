@@ -389,3 +389,17 @@ def test_what_is_over_another_domain_or_no_number_changes_nothing():
         with pytest.raises(InvalidInput, match="total"):
             Histogram(domain, [(0,)], total)
     np.testing.assert_array_equal(state.values, np.full(12, 10 / 12))
+
+
+@pytest.mark.parametrize("total", [1234.5, 0.0])
+def test_factors_that_steps_added_up_are_taken_over_by_another_histogram(total):
+    """Their constants mean nothing, and may have grown past what a number holds."""
+    rng = np.random.default_rng(1)
+    sets = [(0,), (0, 1)]
+    steps = [rng.normal(0, 3, 3 + 12) + 400 * np.repeat([1, -1], [3, 12]) for _ in range(3)]
+    found = moved_histogram((3, 4), sets, steps, total)
+    assert found.logs.max() > 1000
+    again = Histogram(coded(3, 4), sets, total)
+    again.multiply_in_steps(found.centred_logs)
+    np.testing.assert_allclose(again.marginals, found.marginals, rtol=1e-9)
+    assert np.abs(found.centred_logs).max() < 100

@@ -27,7 +27,8 @@ from qrelease.data.sources.compression import READ_ERRORS, open_bytes, open_text
 from qrelease.data.sources.csv import PLAIN, CsvPiece, CsvReader
 from qrelease.data.sources.csv_kernels import PADDING, Places, split_cells
 from qrelease.data.sources.dialect import Dialect
-from qrelease.data.sources.encoder import Encoder, Misplaced, Spellings, cell_texts
+from qrelease.data.sources.encoder import Encoder, Misplaced, Spellings, cell_texts, unquoted
+from qrelease.data.sources.known_keys import KnownKeys
 from qrelease.data.sources.progress import reading_bar
 from qrelease.errors import InvalidInput
 
@@ -64,7 +65,7 @@ class BlockCsvReader:
     def pieces(self, columns: Sequence[str]) -> Iterator[BlockPiece | CsvPiece]:
         """The records, by their bytes as long as these are plain, and then by Python."""
         read, whole, dialect = 0, False, self._dialect
-        spellings: dict[str, Spellings] = {}
+        spellings: dict[str, Spellings | KnownKeys] = {}
         with reading_bar() as bar:
             try:
                 with _Bytes(self.path, dialect) as raw:
@@ -187,13 +188,15 @@ class BlockPiece:
     first      the number of these
     """
 
-    def __init__(self, reader: CsvReader, cells: CellPlaces, spellings: dict[str, Spellings], first: int) -> None:
+    def __init__(
+        self, reader: CsvReader, cells: CellPlaces, spellings: dict[str, Spellings | KnownKeys], first: int
+    ) -> None:
         self._reader, self.cells, self._spellings, self._first = reader, cells, spellings, first
 
     def codes(self, encoder: Encoder, column: str) -> Codes:
         """The codes (n,) of a column."""
         spellings = self._spellings.get(column)
-        if spellings is None or spellings.encoder is not encoder:
+        if not isinstance(spellings, Spellings) or spellings.encoder is not encoder:
             self._spellings[column] = spellings = Spellings(encoder, self._reader.dialect)
         try:
             return spellings.codes(*self.cells.column(column))
@@ -202,7 +205,10 @@ class BlockPiece:
 
     def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
         """What the reader makes (n,) of the keys in a column."""
-        return reader.text_codes(self.texts(column), self._where)
+        keys = self._spellings.get(column)
+        if not isinstance(keys, KnownKeys) or keys.reader is not reader:
+            self._spellings[column] = keys = KnownKeys(reader, lambda raw: unquoted(raw, self._reader.dialect.quote))
+        return keys.words(*self.cells.column(column), self._where)
 
     def texts(self, column: str) -> list[str]:
         """The texts (n,) of a column."""

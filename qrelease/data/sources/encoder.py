@@ -14,27 +14,19 @@ import numpy.typing as npt
 from qrelease._util.typing import Codes
 from qrelease.data.attribute import MAX_KEYS, Attribute
 from qrelease.data.dates import EPOCH
-from qrelease.data.sources.csv_kernels import PADDING, Places, cell_codes, remember
+from qrelease.data.sources.csv_kernels import Places
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.kernels import bin_codes, read_only, table_codes
+from qrelease.data.sources.known_cells import REMEMBERED_VALUES, KnownCells
 from qrelease.data.spelling import NAN, meaning, text_of
 from qrelease.errors import InvalidInput
-
-REMEMBERED_VALUES = 1 << 16
-"""Distinct raw values whose codes are remembered for a column."""
 
 _TABLE = 1 << 16
 """Whole numbers from the first to the last value of a column whose codes are kept in a table, at most."""
 
 _MAX_EXACT = 2**53  # whole numbers up to here are exact as floats
 
-
-_LONGEST = 1 << 8
-"""Bytes of a spelling that is remembered, at most."""
-
-_ROWS = 1 << 8  # of the table to begin with; at most half of them are taken
 _LOOKED_UP_FIRST = 1 << 7  # cells that are looked up as texts before it is seen which others are like them
-_MOST_CODE = 2**31 - 1
 
 
 def code_type(attribute: Attribute) -> np.dtype[np.unsignedinteger[Any]]:
@@ -266,17 +258,14 @@ class Spellings:
         self.encoder = encoder
         numeric = encoder.attribute.kind in ("coded", "number")
         self._point, self._dialect = ord(dialect.decimal) if numeric else -1, dialect
-        self._known = np.zeros((_ROWS, 5), np.uint64)
-        self._spelled: list[bytes] = []
-        self._codes: list[int] = []
-        self._joined = np.zeros(PADDING, np.uint8)
+        self._known = KnownCells()
 
     def codes(self, block: bytes, starts: Places, ends: Places) -> Codes:
         """The codes (n,) of cells (n,) of a block, which has `PADDING` more bytes.
 
         Raises `Misplaced` for the first record whose text has no code.
         """
-        found, places, numbers = self._found(block, starts, ends, self._point)
+        found, places, numbers = self._known.find(block, starts, ends, self._point, *self.encoder.whole_numbers)
         codes: Codes = found.astype(self.encoder.dtype)
         if len(places) and self._point >= 0:
             codes[places], rest = plain_codes(self.encoder, numbers)
@@ -286,23 +275,12 @@ class Spellings:
             first, places = places[:few], places[few:]
             codes[first] = self._looked_up(block, starts, ends, first)
             if len(places):
-                found, left, _ = self._found(block, starts[places], ends[places], -1)
+                found, left, _ = self._known.find(block, starts[places], ends[places])
                 known = found >= 0
                 codes[places[known]] = found[known]
                 places = places[left]
             few *= 4
         return codes
-
-    def _found(
-        self, block: bytes, starts: Places, ends: Places, point: int
-    ) -> tuple[Places, Places, npt.NDArray[np.float64]]:
-        """As `cell_codes` has it: the codes, the places that are left, and their numbers."""
-        rows = len(starts)
-        found, left, numbers = np.empty(rows, np.int32), np.empty(rows, np.int32), np.empty(rows)
-        low, table = self.encoder.whole_numbers
-        look = np.frombuffer(block, np.uint8)
-        count = cell_codes(look, starts, ends, point, low, table, self._known, self._joined, found, left, numbers)
-        return found, left[:count], numbers[:count]
 
     def _looked_up(self, block: bytes, starts: Places, ends: Places, places: Places) -> list[int]:
         """The codes of cells at some places, in order: in that of the records, texts that are learned are numbered."""
@@ -319,23 +297,8 @@ class Spellings:
                     raise Misplaced(place, error) from None
                 new[raw] = code
             codes.append(code)
-        self._remember(new)
+        self._known.remember(new)
         return codes
-
-    def _remember(self, new: dict[bytes, int]) -> None:
-        kept = [(raw, code) for raw, code in new.items() if len(raw) <= _LONGEST and code <= _MOST_CODE]
-        kept = kept[: max(REMEMBERED_VALUES - len(self._codes), 0)]
-        if not kept:
-            return
-        first = len(self._codes)
-        self._spelled += [raw for raw, _ in kept]
-        self._codes += [code for _, code in kept]
-        self._joined = np.frombuffer(b"".join(self._spelled) + bytes(PADDING), np.uint8)
-        if 2 * len(self._codes) > len(self._known):
-            rows = 1 << (2 * len(self._codes)).bit_length()
-            first, self._known = 0, np.zeros((rows, 5), np.uint64)
-        offsets: npt.NDArray[np.int64] = np.cumsum([0, *map(len, self._spelled)])
-        remember(self._joined, offsets[first:], np.array(self._codes[first:]), self._known)
 
 
 def unquoted(raw: bytes, quote: str) -> str:

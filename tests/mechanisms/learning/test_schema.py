@@ -278,6 +278,9 @@ def test_a_table_that_is_not_decided_is_not_released():
     made, table = curator()
     with pytest.raises(InvalidInput, match="hours, town: must be learned first"):
         made.release(qr.Laplace(), Workload.marginals(Domain((SEX,)), 1), PureDP(1.0))
+    with pytest.raises(InvalidInput, match="hours, town: must be learned first"):  # not that it has 2^32 queries
+        Workload.marginals(table.domain, 2)
+    assert made.ledger.spent is None
     with pytest.raises(InvalidInput, match="column 'sex' in another way"):
         table.viewed(Domain((HOURS, TOWN, Attribute("sex", "category", categories=("m", "f")))))
     assert "town[?]" in str(table)
@@ -379,3 +382,18 @@ def test_categories_of_persons_at_odd_costs_are_learned_or_refused_before_the_ch
     else:
         assert OTHER in learned.domain["town"].categories
         assert made.ledger.spent == cost
+
+
+@pytest.mark.parametrize("seed", [25, 27])
+def test_a_column_that_is_one_value_and_a_list_without_a_name_are_released(seed):
+    """Where only noise is told of columns, factors of a fit grew past what a number holds, and no answer was one."""
+    texts = pd.DataFrame({"hours": ["40"] * 2000, "town": [f"T{i % 15}" for i in range(2000)]})
+    hours = Attribute("hours", "number", within=(0, 168), step=1, learn=16)
+    table = Table.from_frame(texts, Domain((hours, Attribute("town", "category", learn=100))))
+    ledger = qr.Ledger.open(None, ApproxDP(1.0, 1e-9))
+    learned = qr.Curator(table, ledger, Entropy.insecure(seed)).learn_for(qr.MaxEnt(), ApproxDP(0.5, 5e-10))
+    assert learned.domain["town"].categories == ("other",)
+    found = qr.Curator(table.viewed(learned.domain), ledger, Entropy.insecure(seed))
+    workload = Workload.marginals(learned.domain, 2)
+    answers = found.pay(qr.MaxEnt(), workload, learned.left.cost, learned=learned).release().answers()
+    assert abs(answers.sum() - 2000) < 200
