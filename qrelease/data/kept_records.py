@@ -168,7 +168,7 @@ class Hashes:
 
     def first(self, at_most: int) -> Mask:
         """Which records are among so many of their person with the smallest hashes, (n,)."""
-        found = np.zeros(len(self.whose), np.bool_)
+        found = np.ones(len(self.whose), np.bool_)
         first_drawn(self.records, self.whose, self.persons, self._begins, self.rank_word, at_most, found)
         return found
 

@@ -29,7 +29,7 @@ MAX_BYTES: Final = 1 << 28
 MAX_BYTES_BY_PERSON: Final = 1 << 26
 """The same of records of persons: those that stand near others of their person are chosen from sooner."""
 
-_BLOCK_RECORDS: Final = 1 << 20
+_BLOCK_RECORDS: Final = 1 << 17
 """Records that are ordered at a time at most."""
 
 _MEMORY_FRACTION: Final = 4
