@@ -135,6 +135,15 @@ def key_places(
     return new
 
 
+@_jit
+def all_between(numbers: npt.NDArray[np.int64], low: int, high: int) -> bool:  # pragma: no cover
+    """Whether all numbers (n,), `read_only`, are above one bound and below another."""
+    outside = 0
+    for number in numbers:
+        outside += (number <= low) | (number >= high)
+    return outside == 0
+
+
 BUCKET_BITS = 10
 BUCKETS = 1 << BUCKET_BITS
 """Into which persons are spread by their words, as evenly as these allow: for the memory that their records take."""
