@@ -227,7 +227,7 @@ def drawn_places(
     ends       where each group begins, if they stand one after the other; then, where it ends
     rank_word  by which ranks are multiplied, odd
     """
-    gathered, rows = np.empty(len(values), np.uint64), np.empty(len(values), np.int64)
+    gathered, rows = np.empty(len(values), np.uint64), np.empty(len(values), np.int32)
     for i in range(len(values)):
         place = ends[groups[i]]
         gathered[place], rows[place] = values[i], i
@@ -236,7 +236,7 @@ def drawn_places(
     for last in ends:
         _draw(gathered, first, last, rank_word, drawn, order)
         for i in range(first, last):
-            places[rows[i]] = order[i]
+            places[rows[i]] = order[i - first]
         first = last
 
 
@@ -256,7 +256,7 @@ def first_drawn(
     of_groups  the other, by group
     found      (n,), all true
     """
-    gathered, rows = np.empty(len(records), np.uint64), np.empty(len(records), np.int64)
+    gathered, rows = np.empty(len(records), np.uint64), np.empty(len(records), np.int32)
     for i in range(len(records)):
         place = ends[groups[i]]
         gathered[place], rows[place] = _mixed(records[i] + of_groups[groups[i]]), i
@@ -266,7 +266,7 @@ def first_drawn(
         if last - first > at_most:
             _draw(gathered, first, last, rank_word, drawn, order)
             for i in range(first, last):
-                found[rows[i]] = order[i] < at_most
+                found[rows[i]] = order[i - first] < at_most
         first = last
 
 
@@ -279,11 +279,11 @@ def _draw(
     drawn: npt.NDArray[np.uint64],
     order: npt.NDArray[np.int64],
 ) -> None:  # pragma: no cover
-    """Write the place of each value from `first` to `last`, mixed with its rank, to `order`; `drawn` is written over.
+    """Write the places of the values from `first` to `last`, mixed with their ranks, to `order`.
 
     Where no two are equal all ranks are 0, and mixing makes none equal. That is found from the places, which are then
     those of a permutation: so ranks are looked for in the other groups alone. (Parts of the arrays are not handed over
-    as arrays: to make one takes longer than to sort it.)
+    as arrays: to make one takes longer than to sort it.) `values` and `drawn` are written over.
     """
     count = last - first
     if count > _FEW:
@@ -297,28 +297,26 @@ def _draw(
             values[i] = _mixed(value + rank * rank_word)
         _sort(values[first:last], rows)
         for i in range(count):
-            order[first + rows[i]] = i
+            order[rows[i]] = i
         return
     for i in range(count):
         drawn[i] = _mixed(values[first + i])
-    if _count_smaller(drawn, count, first, order) == count * (count - 1) // 2:
+    if _count_smaller(drawn, count, order) == count * (count - 1) // 2:
         return
     for i in range(count):
         value, rank = values[first + i], np.uint64(0)
         for j in range(first, first + i):
             rank += np.uint64(values[j] == value)
         drawn[i] = _mixed(value + rank * rank_word)
-    if _count_smaller(drawn, count, first, order) != count * (count - 1) // 2:
+    if _count_smaller(drawn, count, order) != count * (count - 1) // 2:
         for i in range(count):
             for j in range(i):
-                order[first + i] += drawn[j] == drawn[i]
+                order[i] += drawn[j] == drawn[i]
 
 
 @_jit
-def _count_smaller(
-    drawn: npt.NDArray[np.uint64], count: int, first: int, order: npt.NDArray[np.int64]
-) -> int:  # pragma: no cover
-    """Write how many of some values are smaller than each to `order`, from `first` on, and give the sum.
+def _count_smaller(drawn: npt.NDArray[np.uint64], count: int, order: npt.NDArray[np.int64]) -> int:  # pragma: no cover
+    """Write how many of some values are smaller than each to `order`, and give the sum.
 
     The sum is the largest there can be where no two are equal, and less elsewhere.
     """
@@ -329,7 +327,7 @@ def _count_smaller(
         value, smaller = drawn[i], 0
         for j in range(end):
             smaller += drawn[j] < value
-        order[first + i] = smaller
+        order[i] = smaller
         total += smaller
     return total
 
