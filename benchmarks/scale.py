@@ -24,9 +24,9 @@ does, Python's workers after it. `handed_over` is what Spark on two cores takes 
 workers that do nothing with them, once more when they are at work: nothing that encodes there can take less, and
 `least_ratio` is that over the table's seconds. `at_work` is what all of it takes a second time, by the same workers:
 what starting them took, which does not grow with the rows, is left out of it as it is of handing over, so that
-`at_work_over_handed_over`, of processor time, says what is ours. Where others use the machine, seconds say little of it. So there is
-also the processor time of all processes of each (Linux): `cpu_ratio` is that of Spark, shared by two cores, over that
-of the table on its one, and `least_cpu_ratio` the same of handing over alone.
+`at_work_over_handed_over`, of processor time, says what is ours. Where others use the machine, seconds say little of
+it. So there is also the processor time of all processes of each (Linux): `cpu_ratio` is that of Spark, shared by two
+cores, over that of the table on its one, and `least_cpu_ratio` the same of handing over alone.
 """
 
 import argparse
@@ -237,11 +237,7 @@ def count(path: str, master: str | None, *, persons: bool) -> dict[str, Any]:
     frame = started(master).read.parquet(path) if master else None
     spent = time.process_time if frame is None else cpu_of_all
     before = spent(), time.perf_counter()
-    table: Source
-    if frame is None:
-        table = Table.read(path, universe).bounded(bytes(32))
-    else:
-        table = spark.source(frame, universe)
+    table: Source = Table.read(path, universe).bounded(bytes(32)) if frame is None else spark.source(frame, universe)
     between = time.perf_counter()
     found = table.counts(asked)
     after, cpu = time.perf_counter(), spent() - before[0]
