@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util import memory
+from qrelease._util.parallel import ahead
 from qrelease._util.typing import Codes, Mask
 from qrelease.data.mixing import mixed
 from qrelease.data.persons import Persons
@@ -117,7 +118,7 @@ def _kept_of_files(
 ) -> tuple[list[Codes], npt.NDArray[np.int64] | None]:
     types = [*(column.dtype for column in columns), *([] if choice.bits is None else [np.dtype(np.int64)])]
     files, seen = Spill(types, held(MAX_BYTES_BY_PERSON)), 0
-    for part in persons.parts():
+    for part in ahead(persons.parts()):
         some = [part.of(column) for column in columns]
         mask, of_part = choice.of(part.persons, choice.sums(some), [some[axis] for axis in choice.distinct])
         files.add([*(_packed(column, mask) for column in some), *([] if of_part is None else [of_part])])
@@ -168,7 +169,7 @@ class Hashes:
 
     def first(self, at_most: int) -> Mask:
         """Which records are among so many of their person with the smallest hashes, (n,)."""
-        found = np.zeros(len(self.whose), np.bool_)
+        found = np.ones(len(self.whose), np.bool_)
         first_drawn(self.records, self.whose, self.persons, self._begins, self.rank_word, at_most, found)
         return found
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from qrelease.data.person import Person
 from qrelease.data.persons import MAX_EXACT, Identity, PersonReader, person_identity, two_spellings
+from qrelease.data.sources.kernels import all_between, read_only
 from qrelease.data.whole_digests import NAMED
 from qrelease.errors import InvalidInput
 
@@ -48,10 +49,14 @@ class PersonWords:
 
     def whole_codes(self, keys: npt.NDArray[Any], where: Where) -> npt.NDArray[np.int64]:
         """The same of whole numbers, sooner still."""
-        exact = keys.dtype.kind in "iu" and (not len(keys) or -MAX_EXACT < keys.min() <= keys.max() < MAX_EXACT)
-        if self._marked or not exact:
+        if self._marked or keys.dtype.kind not in "iu":
             return self.codes(keys.tolist(), where)
-        words, self._whole = keys.astype(np.int64), True
+        words = keys.astype(np.int64)  # unsigned ones from 2^63 on become negative
+        if not all_between(
+            read_only(words, np.int64), -1 if keys.dtype.kind == "u" else -int(MAX_EXACT), int(MAX_EXACT)
+        ):
+            return self.codes(keys.tolist(), where)
+        self._whole = True
         if self._spelled:
             again = np.isin(words, [*self._spelled])
             if again.any():

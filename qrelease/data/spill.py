@@ -29,7 +29,7 @@ MAX_BYTES: Final = 1 << 28
 MAX_BYTES_BY_PERSON: Final = 1 << 26
 """The same of records of persons: those that stand near others of their person are chosen from sooner."""
 
-_BLOCK_RECORDS: Final = 1 << 20
+_BLOCK_RECORDS: Final = 1 << 17
 """Records that are ordered at a time at most."""
 
 _MEMORY_FRACTION: Final = 4
@@ -96,8 +96,9 @@ class Spill:
         begins = cuts[:-1] + np.cumsum(counts, axis=0) - counts
         self._cuts.append(self._spilled + cuts)
         self._spilled += int(cuts[-1])
+        room = np.empty(int(cuts[-1]) * max(dtype.itemsize for dtype in self._types), np.uint8)  # of one column
         for file, pieces, dtype in zip(self._files, self._pieces, self._types, strict=True):
-            run = np.empty(int(cuts[-1]), dtype)
+            run = room[: int(cuts[-1]) * dtype.itemsize].view(dtype)
             for block, (order, _), begin, count in zip(blocks, orders, begins, counts, strict=True):
                 gather_buckets(read_only(_block(pieces, block), dtype), order, count, begin, run)
             file.write(run.data)

@@ -135,6 +135,15 @@ def key_places(
     return new
 
 
+@_jit
+def all_between(numbers: npt.NDArray[np.int64], low: int, high: int) -> bool:  # pragma: no cover
+    """Whether all numbers (n,), `read_only`, are above one bound and below another."""
+    outside = 0
+    for number in numbers:
+        outside += (number <= low) | (number >= high)
+    return outside == 0
+
+
 BUCKET_BITS = 10
 BUCKETS = 1 << BUCKET_BITS
 """Into which persons are spread by their words, as evenly as these allow: for the memory that their records take."""
@@ -197,6 +206,8 @@ def gather_buckets(
 
 
 _FEW = 64  # values that are sorted by comparing each with all others
+_ABREAST = 16  # that one is compared with at a time, by vector instructions
+_LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @_jit
@@ -216,51 +227,17 @@ def drawn_places(
     ends       where each group begins, if they stand one after the other; then, where it ends
     rank_word  by which ranks are multiplied, odd
     """
-    sorted_values, rows = np.empty(len(values), np.uint64), np.empty(len(values), np.int64)
+    gathered, rows = np.empty(len(values), np.uint64), np.empty(len(values), np.int32)
     for i in range(len(values)):
         place = ends[groups[i]]
-        sorted_values[place], rows[place] = values[i], i
+        gathered[place], rows[place] = values[i], i
         ends[groups[i]] = place + 1
-    first, drawn, taken = 0, np.empty(_FEW, np.uint64), np.empty(_FEW, np.int64)
+    first, drawn, order = 0, np.empty(_FEW, np.uint64), np.empty(len(values), np.int64)
     for last in ends:
-        _draw(sorted_values[first:last], rows[first:last], rank_word, drawn, taken)
+        _draw(gathered, first, last, rank_word, drawn, order)
         for i in range(first, last):
-            places[rows[i]] = i - first
+            places[rows[i]] = order[i - first]
         first = last
-
-
-@_jit
-def _draw(
-    values: npt.NDArray[np.uint64],
-    rows: npt.NDArray[np.int64],
-    rank_word: np.uint64,
-    drawn: npt.NDArray[np.uint64],
-    taken: npt.NDArray[np.int64],
-) -> None:  # pragma: no cover
-    """Sort the rows of a group, which are in order, by its values mixed with ranks; all others are written over."""
-    count = len(values)
-    if count > _FEW:
-        _sort(values, rows)
-        rank, before = np.uint64(0), np.uint64(0)
-        for i in range(count):
-            value = values[i]
-            rank = rank + np.uint64(1) if i > 0 and value == before else np.uint64(0)
-            before = value
-            values[i] = _mixed(value + rank * rank_word)
-        _sort(values, rows)
-        return
-    for i in range(count):  # each is compared with all others: a processor has nothing to guess
-        value, before_it = values[i], 0
-        for j in range(i):
-            before_it += values[j] == value
-        drawn[i], taken[i] = _mixed(value + np.uint64(before_it) * rank_word), rows[i]
-    for i in range(count):
-        value, place = drawn[i], 0
-        for j in range(i):
-            place += drawn[j] <= value
-        for j in range(i + 1, count):
-            place += drawn[j] < value
-        rows[place] = taken[i]
 
 
 @_jit
@@ -277,20 +254,82 @@ def first_drawn(
 
     records    one of these of each, (n,)
     of_groups  the other, by group
-    found      (n,), all false
+    found      (n,), all true
     """
-    values, rows = np.empty(len(records), np.uint64), np.empty(len(records), np.int64)
+    gathered, rows = np.empty(len(records), np.uint64), np.empty(len(records), np.int32)
     for i in range(len(records)):
         place = ends[groups[i]]
-        values[place], rows[place] = _mixed(records[i] + of_groups[groups[i]]), i
+        gathered[place], rows[place] = _mixed(records[i] + of_groups[groups[i]]), i
         ends[groups[i]] = place + 1
-    first, drawn, taken = 0, np.empty(_FEW, np.uint64), np.empty(_FEW, np.int64)
+    first, drawn, order = 0, np.empty(_FEW, np.uint64), np.empty(len(records), np.int64)
     for last in ends:
         if last - first > at_most:
-            _draw(values[first:last], rows[first:last], rank_word, drawn, taken)
-        for i in range(first, min(last, first + at_most)):
-            found[rows[i]] = True
+            _draw(gathered, first, last, rank_word, drawn, order)
+            for i in range(first, last):
+                found[rows[i]] = order[i - first] < at_most
         first = last
+
+
+@_jit
+def _draw(
+    values: npt.NDArray[np.uint64],
+    first: int,
+    last: int,
+    rank_word: np.uint64,
+    drawn: npt.NDArray[np.uint64],
+    order: npt.NDArray[np.int64],
+) -> None:  # pragma: no cover
+    """Write the places of the values from `first` to `last`, mixed with their ranks, to `order`.
+
+    Where no two are equal all ranks are 0, and mixing makes none equal. That is found from the places, which are then
+    those of a permutation: so ranks are looked for in the other groups alone. (Parts of the arrays are not handed over
+    as arrays: to make one takes longer than to sort it.) `values` and `drawn` are written over.
+    """
+    count = last - first
+    if count > _FEW:
+        rows = np.arange(count)
+        _sort(values[first:last], rows)
+        rank, before = np.uint64(0), np.uint64(0)
+        for i in range(first, last):
+            value = values[i]
+            rank = rank + np.uint64(1) if i > first and value == before else np.uint64(0)
+            before = value
+            values[i] = _mixed(value + rank * rank_word)
+        _sort(values[first:last], rows)
+        for i in range(count):
+            order[rows[i]] = i
+        return
+    for i in range(count):
+        drawn[i] = _mixed(values[first + i])
+    if _count_smaller(drawn, count, order) == count * (count - 1) // 2:
+        return
+    for i in range(count):
+        value, rank = values[first + i], np.uint64(0)
+        for j in range(first, first + i):
+            rank += np.uint64(values[j] == value)
+        drawn[i] = _mixed(value + rank * rank_word)
+    if _count_smaller(drawn, count, order) != count * (count - 1) // 2:
+        for i in range(count):
+            for j in range(i):
+                order[i] += drawn[j] == drawn[i]
+
+
+@_jit
+def _count_smaller(drawn: npt.NDArray[np.uint64], count: int, order: npt.NDArray[np.int64]) -> int:  # pragma: no cover
+    """Write how many of some values are smaller than each to `order`, and give the sum.
+
+    The sum is the largest there can be where no two are equal, and less elsewhere.
+    """
+    end, total = (count + _ABREAST - 1) // _ABREAST * _ABREAST, 0
+    for i in range(count, end):
+        drawn[i] = _LAST  # which is smaller than none
+    for i in range(count):
+        value, smaller = drawn[i], 0
+        for j in range(end):
+            smaller += drawn[j] < value
+        order[i] = smaller
+        total += smaller
+    return total
 
 
 @_jit
