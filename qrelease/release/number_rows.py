@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from qrelease.queries.numeric import ONLY_BOUNDS
+
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import NumberTable
     from qrelease.release.release import Release
@@ -14,8 +16,6 @@ NUMBERS_FILE: Final = "numbers.csv"
 COLUMNS: Final = ("question", "group", "value", "low", "high", "unbiased", "unbiased_low", "unbiased_high", "n", "note")
 """`value` and its interval are what to publish: of means, ratios, variances and counts, shrunk to what groups have in
 common."""
-
-_ONLY_BOUNDS: Final = "too much noise: the interval is all that the column's bounds allow"
 
 
 def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
@@ -37,7 +37,7 @@ def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
         for group, only, *numbers in zip(
             groups, answer.bounded.tolist(), *(part.tolist() for part in parts), strict=True
         ):
-            note = answer.note or (_ONLY_BOUNDS if only else "")
+            note = answer.note or (ONLY_BOUNDS if only else "")
             yield str(answer.question), group, *(f"{number:.6g}" for number in numbers), note
 
 

@@ -36,10 +36,10 @@ from qrelease._util.typing import Floats, Mask
 from qrelease._util.validate import natural, real
 from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
-from qrelease.inference.number_tables import fieller, only_bounds
+from qrelease.inference.number_tables import fieller
 from qrelease.queries.families import Cells
 from qrelease.queries.measures import MEASURED
-from qrelease.queries.numeric import NumericQuestion, cell_quantiles
+from qrelease.queries.numeric import NumericQuestion, cell_quantiles, only_bounds
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.frames import Column
 from qrelease.release.functionals import NORMAL, Bars, between_groups, weighted_counts

@@ -128,7 +128,8 @@ class Service:
         except BudgetExceeded:
             source, cost, affordable = "measured", self._price(question), False
         raised = None if cost is None else takes(cost)
-        return shapes.Quote(source, costs(cost), raised, affordable)
+        note = self._session.forewarning(question.asked) if isinstance(question, NumberQuestion) else ""
+        return shapes.Quote(source, costs(cost), raised, affordable, note or UNSET)
 
     def _quoted(self, question: Question | NumberQuestion, purse: Purse | None = None) -> Quote:
         if isinstance(question, NumberQuestion):
@@ -192,7 +193,8 @@ class Service:
         if isinstance(question, NumberQuestion):
             for n in numbers.answer(self._session, question.asked, purse):
                 rank = UNSET if n.rank_error is None else n.rank_error
-                yield shapes.Answer(n.text, n.value, n.error, n.source, costs(n.cost), n.low, n.high, rank)
+                cost, note = costs(n.cost), n.note or UNSET
+                yield shapes.Answer(n.text, n.value, n.error, n.source, cost, n.low, n.high, rank, note=note)
             return
         if self._session.listening:  # refused before a sparse vector is asked, which has few answers to give
             self._session.quote(question.group, purse)
