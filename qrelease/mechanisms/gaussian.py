@@ -55,5 +55,22 @@ class Gaussian:
         return promised_error(workload, records, cost, neighbours, beta)
 
     def noisy_error(self, workload: Workload, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
-        """A count: with probability 1 - β no noisy answer is off by more, before they are made consistent."""
+        """How far off the noisy answers are, before they are made consistent, with probability 1 - β all of them.
+
+        Parameters
+        ----------
+        workload
+            The queries.
+        cost
+            What is spent on them.
+        neighbours
+            The relation under which it holds.
+        beta
+            The probability that one of them is further off.
+
+        Returns
+        -------
+        float
+            A count.
+        """
         return noise_bound(workload, cost, neighbours, beta)

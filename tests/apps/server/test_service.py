@@ -41,6 +41,7 @@ def test_queries_are_conditions_ranges_and_marginals(server):
     assert women["query"] == "sex = 'F'"
     assert women["source"] == "measured"
     assert women["cost"]["epsilon"] > 0
+    assert len(repr(women["error"])) <= 13  # twelve digits and a point
     exact = np.bincount(TABLE.columns[0], minlength=2)[0]
     assert abs(women["value"] - exact) <= women["error"] < 0.1 * len(TABLE)
     (young,) = server.ask(YOUNG).json["answers"]
