@@ -40,6 +40,7 @@ class ServedAnswer:
     low, high   of numbers: what the true answer lies between, except with `beta` for each count that it is made of
     rank_error  of a quantile: how many records its rank may be off by; `low` and `high` allow for it
     takes       by how much it raised what the analyst has spent, in the terms of that budget; None for nothing
+    note        of numbers: why `low` and `high` tell no more than was known before; else nothing
     """
 
     query: str
@@ -51,6 +52,7 @@ class ServedAnswer:
     high: float | None = None
     rank_error: float | None = None
     takes: Mapping[str, float] | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,14 @@ class ServedQuote:
     cost        at most; None for nothing
     takes       by how much what the analyst has spent would rise, in the terms of that budget
     affordable  whether the budgets hold it now
+    note        a sentence where there are so many groups that the answers can tell little; else nothing
     """
 
     source: str
     cost: Cost | None
     takes: Mapping[str, float] | None
     affordable: bool
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +261,8 @@ class AnalystClient:
             found = self._wire.post("/v1/quote", {"queries": _queries(questions)})
         with _expected():
             return [
-                ServedQuote(q["source"], _cost(q["cost"]), q["takes"], bool(q["affordable"])) for q in found["quotes"]
+                ServedQuote(q["source"], _cost(q["cost"]), q["takes"], bool(q["affordable"]), q.get("note", ""))
+                for q in found["quotes"]
             ]
 
     def ask(self, condition: str, *, most: float | None = None, key: str | None = None) -> ServedAnswer:
@@ -523,6 +528,7 @@ def _answer_columns(answers: Sequence[ServedAnswer]) -> dict[str, Column]:
         "source": _texts([a.source for a in answers]),
         **{name: _floats([cost.get(name) for cost in costs]) for name in _COST_COLUMNS},
         "takes": _floats([next(iter(a.takes.values())) if a.takes else None for a in answers]),
+        "note": _texts([a.note for a in answers]),
     }
 
 

@@ -14,6 +14,7 @@ BINS = 10
 _DIGITS = 1e-9  # bins are at least this part of the largest number, so that edges are short decimals
 _CROWDED = 0.45  # how likely two values may be in one bin before other bins are tried
 _LIKELIHOOD_RATIO = 0.75  # and these are taken if it is at most this part as likely in them
+_MAX_END_WIDTH = 4  # times its neighbour, of a bin at an end, before it is divided
 
 
 def number_bins(low: float, high: float, seen: Mapping[float, int], *, whole: bool) -> dict[str, Any] | list[Any]:
@@ -69,14 +70,43 @@ def _quantiles(low: float, high: float, seen: Mapping[float, int], *, whole: boo
     ordered, total = sorted(seen.items()), sum(seen.values())
     edges, passed = {_rounded(low, math.floor)}, 0
     for value, count in ordered:
-        if (passed + count) * BINS // total > passed * BINS // total:
+        has_bin = passed + count < total or count * BINS >= total  # the largest value alone has none
+        if has_bin and (passed + count) * BINS // total > passed * BINS // total:
             edges.add(_rounded(value, math.ceil))
         passed += count
     last = _rounded(high, math.ceil)
     if last <= high:
         last = high + 1 if whole else math.nextafter(high, math.inf)
     found = sorted({math.floor(e) for e in edges} if whole else edges)
-    return [float(e) for e in found if (e < last and e > low) or e == found[0]] + [float(last)]
+    inner = [float(e) for e in found if (e < last and e > low) or e == found[0]]
+    return _ends_divided([*inner, float(last)], whole=whole)
+
+
+def _ends_divided(edges: Sequence[float], *, whole: bool) -> list[float]:
+    """With a bin at an end that is much wider than its neighbour divided, each part twice as wide as the one before it.
+
+    In a bin values count as spread evenly, or as its middle: of an end where a few values are far out, most are near.
+    """
+    if len(edges) < 3:
+        return list(edges)
+    first, second, third = edges[:3]
+    before = [-e for e in _doubling(-second, -first, third - second, whole=whole)]
+    second_last, inner, last = edges[-3:]
+    behind = _doubling(inner, last, inner - second_last, whole=whole) if len(edges) > 3 or not before else []
+    return sorted({*edges, *before, *behind})
+
+
+def _doubling(start: float, stop: float, width: float, *, whole: bool) -> list[float]:
+    """Edges between two others, twice as far apart at each step, beginning behind a bin of a width."""
+    found: list[float] = []
+    if stop - start <= _MAX_END_WIDTH * width:
+        return found
+    edge, step = start, 2 * width
+    while stop - edge > 1.5 * step:
+        edge = _rounded(edge + step, math.ceil)
+        found.append(float(round(edge)) if whole else edge)
+        step *= 2
+    return found
 
 
 def _rounded(value: float, towards: Any) -> float:

@@ -125,7 +125,10 @@ def load(path: str | os.PathLike[str], *, undecided: bool = False) -> Domain:
             domain.check_decided()
         return replace(domain, code_lists=named_files(content, path.parent))
     except OSError as error:
-        raise InvalidInput(f"schema {path} cannot be read: {error.strerror}") from None
+        advice = (
+            "; `qrelease schema draft` or qr.draft makes a first one" if isinstance(error, FileNotFoundError) else ""
+        )
+        raise InvalidInput(f"schema {path} cannot be read: {error.strerror}{advice}") from None
     except UnicodeDecodeError:
         raise InvalidInput(f"schema {path} is not UTF-8 text") from None
     except tomllib.TOMLDecodeError as error:

@@ -254,7 +254,10 @@ class ReleasePlan:
     @property
     def _legend(self) -> list[str]:
         lines = ["errors are those of the worst query, as fractions of the records"]
-        lines.append(f"promised: by a theorem, with probability {1 - self.beta:g}; vacuous if it is above 1")
+        lines.append(
+            f"promised: no answer to be published is off by more, with probability {1 - self.beta:g}, whatever the"
+            " records are: by a theorem; vacuous if it is above 1"
+        )
         if self.trials:
             lines.append(f"typical: the median of {self.trials} simulations, on {STAND_IN}; yours may differ")
         lines.append("seconds, memory: of one release, about, on two cores; - where that is not foretold")
@@ -572,6 +575,13 @@ class Setting:
                 found.seconds(self.workload, of_a_record, self.records) if isinstance(found, Forecasting) else None
             )
             expected = self.expected(name, cost)
+            if promised is not None and isinstance(found, Laplace | Gaussian):
+                noisy = found.noisy_error(self.workload, of_a_record, self.unit.relation, beta=self.beta)
+                if noisy < promised * self.records:
+                    note = (
+                        f"its noisy answers are all within {noisy:.3g} records; more is allowed for, since making"
+                        " tables of one total of them can put the noise of that total on one answer"
+                    )
             if expected is not None:
                 note += f" of {expected:.3g} records an answer, in the root mean square"
             untried = self.untried(found)

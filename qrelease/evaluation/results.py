@@ -20,7 +20,16 @@ NOTICE = "NOT PRIVATE: compares with the true table; do not publish"
 BASELINES = ("laplace", "gaussian")
 """The names of what every mechanism is compared with."""
 
-_HEADER = ("epsilon", "mechanism", "avg L1", "max", "RMSE", *(f"/{name}" for name in BASELINES), "seconds", "peak MiB")
+_HEADER = (
+    "epsilon",
+    "mechanism",
+    "avg L1",
+    "max",
+    "RMSE",
+    *(f"/{name}" for name in BASELINES),
+    "seconds",
+    "MiB so far",
+)
 
 
 @final

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, final, get_args
 
 import numpy as np
 
@@ -36,11 +36,12 @@ from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
 from qrelease.release import checksums
 from qrelease.release.answer_table import MAX_ANSWERS, NUMBERS
+from qrelease.release.frames import as_arrow
 from qrelease.release.manifest import MANIFEST
-from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_rows
+from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_columns, number_rows
 from qrelease.release.reader import has_its_id, read
 from qrelease.release.release import Release
-from qrelease.release.writer import INSECURE_MARK, WEIGHT, answer_rows, check_format, header
+from qrelease.release.writer import INSECURE_MARK, WEIGHT, Format, answer_rows, check_format, header
 
 _COUNT, _MEASURE = "count the records", "measure "
 """How the parts of a cost are called that buy measurements; see `mechanisms.private_data`."""
@@ -173,7 +174,7 @@ def verify(
     if not (place / MANIFEST).is_file():
         what = f"is a file: give the folder {place.parent}" if place.is_file() else f"has no {MANIFEST}"
         raise InvalidInput(f"{place} is no folder of a release: it {what}")
-    if any((place / f"{table}.parquet").is_file() for table in ("answers", "synthetic")):
+    if any((place / f"{table}.parquet").is_file() for table in ("answers", "synthetic", NUMBERS_FILE)):
         check_format("parquet")  # for what cannot be read here is no forgery
     public = None if key is None else checksums.public_key(Path(key))
     named = checksums.read_hashes(place)
@@ -443,9 +444,11 @@ def _readable(name: str, look: Callable[[], Check]) -> Check:
 
 def _numbers(release: Release, folder: Path) -> Check:
     """Whether the answers to questions about numbers are what the measured tables give."""
-    file = folder / NUMBERS_FILE
-    if not file.is_file():
+    file = next((f for f in (folder / f"{NUMBERS_FILE}.{kind}" for kind in get_args(Format)) if f.is_file()), None)
+    if file is None:
         return Check("numbers", None, "there is no file of them; the manifest gives each")
+    if file.suffix == ".parquet":
+        return _typed_numbers(release, file)
     texts = (0, 1, len(COLUMNS) - 1)
     rows = 0
     with file.open(encoding="utf-8", newline="") as lines:
@@ -461,7 +464,23 @@ def _numbers(release: Release, folder: Path) -> Check:
     return Check("numbers", True, f"{file.name}: its {rows:,} lines are those that the manifest gives")
 
 
-def _near(one: str, other: str) -> bool:
+def _typed_numbers(release: Release, file: Path) -> Check:
+    """The same of a Parquet file, by column."""
+    from pyarrow import parquet
+
+    found, wanted = parquet.read_table(file), as_arrow(number_columns(release))
+    for name in wanted.column_names:
+        one, other = ([] if name not in t.column_names else t[name].to_pylist() for t in (found, wanted))
+        alike = len(one) == len(other) and all(
+            _near(a, b) if isinstance(a, float) and isinstance(b, float) else a == b
+            for a, b in zip(one, other, strict=True)
+        )
+        if not alike:
+            return Check("numbers", False, f"{file.name}, column {name}: it is not what the manifest gives")
+    return Check("numbers", True, f"{file.name}: its {len(found):,} lines are those that the manifest gives")
+
+
+def _near(one: str | float, other: str | float) -> bool:
     try:
         return math.isclose(float(one), float(other), rel_tol=_BAR_CLOSE, abs_tol=_CLOSE)
     except ValueError:

@@ -34,7 +34,7 @@ from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_s
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_by_cells, needs_of
-from qrelease.queries.numeric import CellValues, NumericQuestion, cell_quantiles
+from qrelease.queries.numeric import CellValues, NumericQuestion, cell_quantiles, only_bounds
 
 if TYPE_CHECKING:
     from qrelease.inference.sums_plan import PlannedTable
@@ -222,14 +222,6 @@ class NumberTable:
         if needs.sums is None:
             return self._tables[:1], (1.0,)
         return self._tables[:2], (needs.scale.middle, needs.scale.half)
-
-
-def only_bounds(low: Floats, high: Floats, limits: tuple[float, float]) -> Mask:
-    """Whether intervals are all that some limits allow, whatever was measured; not where these leave one number."""
-    least, most = limits
-    slack = 1e-9 * (most - least) if math.isfinite(most - least) else 0.0
-    found: Mask = (low <= least + slack) & (high >= most - slack) & (most > least)
-    return found
 
 
 def _unit(size: int, entries: Mapping[int, float]) -> Floats:

@@ -76,13 +76,18 @@ def promised_error(workload: Workload, records: int, cost: Cost, neighbours: Nei
     that is had p <= θ + t. ∎
     """
     n, beta = whole("records", records, least=1), positive_probability("beta", beta)
-    noise, _ = noise_for(workload, cost, neighbours)
     cells = [g.queries.count for g in workload.groups if isinstance(g.queries, Cells)]
     if not cells:
-        return noise.largest_of(len(workload), beta) / n
+        return noise_bound(workload, cost, neighbours, beta) / n
     if neighbours is Neighbours.REPLACE_ONE:
-        return 2 * noise.largest_of(len(workload), beta) / n
-    return (2 * noise.largest_of(len(workload), beta / 2) + off_total(noise, cells, beta / 2)) / n
+        return 2 * noise_bound(workload, cost, neighbours, beta) / n
+    noise, _ = noise_for(workload, cost, neighbours)
+    return (2 * noise_bound(workload, cost, neighbours, beta / 2) + off_total(noise, cells, beta / 2)) / n
+
+
+def noise_bound(workload: Workload, cost: Cost, neighbours: Neighbours, beta: float) -> float:
+    """t, a count: with probability 1 - β none of the noisy answers is off by more, before they are made consistent."""
+    return noise_for(workload, cost, neighbours)[0].largest_of(len(workload), beta)
 
 
 def off_total(noise: Noise, cells: Sequence[int], beta: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from qrelease.mechanisms.additive_noise import check_answers, measure_all, promised_error, unfitted
+from qrelease.mechanisms.additive_noise import check_answers, measure_all, noise_bound, promised_error, unfitted
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import Cost, Neighbours, check_cost, check_gaussian
@@ -53,3 +53,24 @@ class Gaussian:
         """See `Promising`; by `additive_noise.promised_error`."""
         self.check(workload, cost, neighbours)
         return promised_error(workload, records, cost, neighbours, beta)
+
+    def noisy_error(self, workload: Workload, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
+        """How far off the noisy answers are, before they are made consistent, with probability 1 - β all of them.
+
+        Parameters
+        ----------
+        workload
+            The queries.
+        cost
+            What is spent on them.
+        neighbours
+            The relation under which it holds.
+        beta
+            The probability that one of them is further off.
+
+        Returns
+        -------
+        float
+            A count.
+        """
+        return noise_bound(workload, cost, neighbours, beta)

@@ -10,13 +10,15 @@ than noise. Else each column by itself, and then how often the signs of each two
 tells its heaviest cell from the others if that has more than 30 % of the noisy records, else its first cells from its
 last ones. That is one number a pair, which no record moves by more than one, and bounds how far off heavy cells can be.
 What is left goes to rounds: the marginal is selected of which a measurement would gain most, it is measured through its
-residuals, those most that are known least, and the records are fitted to all measurements so far (`log_linear`). A cell gains as far as it is off by more than the noise
-would leave it: so that many small cells, which a fit takes from what is known of their columns, count for nothing; the
-score of AIM (McKenna, Mullins, Sheldon & Miklau 2022), the L1 distance less the noise of all cells, counts them against
-their marginal. It counts once for each of the asked marginals that contain the selected one, which all come nearer;
-where all pairs are known, only in every other round: the others find a marginal that is far off by itself, and with it
-the worst cells. When a measurement shows hardly more than noise, the later ones get half as much again. With a large
-budget three marginals are measured before the records are fitted anew, the last two selected by their worst cells.
+residuals, those most that are known least, and the records are fitted to all measurements so far (`log_linear`).
+
+A cell gains as far as it is off by more than the noise would leave it: so that many small cells, which a fit takes from
+what is known of their columns, count for nothing; the score of AIM (McKenna, Mullins, Sheldon & Miklau 2022), the L1
+distance less the noise of all cells, counts them against their marginal. It counts once for each of the asked marginals
+that contain the selected one, which all come nearer; where all pairs are known, only in every other round: the others
+find a marginal that is far off by itself, and with it the worst cells. When a measurement shows hardly more than noise,
+the later ones get half as much again. With a large budget three marginals are measured before the records are fitted
+anew, the last two selected by their worst cells.
 
 Under pure ε costs add up, and all pairs at once would be drowned: `pure_records` says what is measured there.
 

@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal
 
 from qrelease.errors import LedgerError
+from qrelease.privacy.costs import Cost, six_digits
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, Entry
 from qrelease.privacy.ledger_store import row_digest
@@ -80,15 +81,23 @@ def public_part(ledger: Ledger) -> dict[str, Any]:
         }
         for entry in ledger.history()
     ]
-    costs = {"total": ledger.total, "spent": ledger.spent, "remaining": ledger.remaining}
-    if ledger.promised != ledger.total:  # of an earlier version, which let more be spent
-        costs["promised"] = ledger.promised
+    promised = {} if ledger.promised == ledger.total else {"promised": ledger.promised.to_json()}
     return {
         "dataset": ledger.dataset,
         "neighbours": ledger.neighbours.value,
-        **{name: None if cost is None else cost.to_json() for name, cost in costs.items()},
+        "total": ledger.total.to_json(),
+        "spent": _short(ledger.spent, up=True),
+        "remaining": _short(ledger.remaining, up=False),
+        **promised,  # of an earlier version, which let more be spent
         "entries": entries,
     }
+
+
+def _short(cost: Cost | None, *, up: bool) -> dict[str, float] | None:
+    """A sum of costs without what floating point adds to it: see `six_digits`."""
+    if cost is None:
+        return None
+    return {name: float(six_digits(value, up=up)) for name, value in cost.to_json().items()}
 
 
 def unfinished(entry: Entry) -> bool:

@@ -15,6 +15,7 @@ Where a schema clips, a value beyond the bounds counts as the nearest bound.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from typing import Any, Final, Literal, NoReturn, final, get_args
 import numpy as np
 
 from qrelease._util.texts import meant, quoted
-from qrelease._util.typing import Axes, Floats
+from qrelease._util.typing import Axes, Floats, Mask
 from qrelease.data import predicates
 from qrelease.data.conditions import cell_text, name_text
 from qrelease.data.domain import Attribute, Domain
@@ -592,6 +593,18 @@ class NumericQuestion:
     def _mask(self, predicate: predicates.Predicate) -> Any:
         """Where a condition holds, of a shape that a table on `axes` is broadcast with."""
         return predicate.mask().reshape([self.domain.shape[a] if a in predicate.axes else 1 for a in self.axes])
+
+
+ONLY_BOUNDS: Final = "too much noise: the interval is all that the column's bounds allow"
+"""What is noted of a number of which `only_bounds` is true."""
+
+
+def only_bounds(low: Floats, high: Floats, limits: tuple[float, float]) -> Mask:
+    """Whether intervals are all that some limits allow, whatever was measured; not where these leave one number."""
+    least, most = limits
+    slack = 1e-9 * (most - least) if math.isfinite(most - least) else 0.0
+    found: Mask = (low <= least + slack) & (high >= most - slack) & (most > least)
+    return found
 
 
 def _no_kind(head: re.Match[str] | None) -> str:

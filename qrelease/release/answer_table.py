@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.queries.families import Cells
 from qrelease.queries.workload import Group, Workload
-from qrelease.release.frames import Column
+from qrelease.release.frames import Column, key_name, told_apart
 
 MAX_ANSWERS: Final = 1_000_000
 """The most answers that are written by default."""
@@ -74,14 +73,8 @@ def _keys(workload: Workload) -> dict[str, int | None]:
     """The key columns and their attributes, None for the text of a query; a name that a number has gets a `_`."""
     axes = sorted({a for g in workload.groups if _is_cell(g) for a in g.axes})
     found: dict[str, int | None] = {} if all(map(_is_cell, workload.groups)) else {QUERY: None}
-    taken = {*NUMBERS, QUERY, *workload.domain.names}
-    for a in axes:
-        name = workload.domain.names[a]
-        if name in (*NUMBERS, QUERY):
-            while name in taken:
-                name += "_"
-        found[name] = a
-    return found
+    names = workload.domain.names
+    return found | {key_name(names[a], (*NUMBERS, QUERY), names): a for a in axes}
 
 
 def _key_column(part: Workload, axis: int | None, texts: Sequence[str]) -> Column:
@@ -97,13 +90,8 @@ def _key_column(part: Workload, axis: int | None, texts: Sequence[str]) -> Colum
 
 def _labels(domain: Domain, group: Group, axis: int) -> npt.NDArray[np.object_]:
     """The label that each cell of a marginal has in one of its columns, (k,)."""
-    labels = np.array(_told_apart(domain.attributes[axis]), dtype=object)
+    labels = np.array(told_apart(domain.attributes[axis]), dtype=object)
     place = group.axes.index(axis)
     shape = [domain.shape[a] for a in group.axes]
     codes = np.arange(shape[place]).reshape([-1 if i == place else 1 for i in range(len(shape))])
     return labels[np.broadcast_to(codes, shape).reshape(-1)]
-
-
-def _told_apart(attribute: Attribute) -> list[str]:
-    """Labels of cells; that of a missing cell is no empty text, which would read like null."""
-    return [label or "(missing)" for label in attribute.labels]

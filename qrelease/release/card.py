@@ -21,6 +21,7 @@ from qrelease.errors import InvalidInput
 from qrelease.privacy.conversions import zcdp_epsilon
 from qrelease.privacy.costs import ZCDP, Neighbours
 from qrelease.queries.families import Cells
+from qrelease.release.parameter_words import shown, worded
 from qrelease.release.release import Release
 
 TO_FILL_IN = "TO FILL IN"
@@ -41,16 +42,6 @@ HOLDERS: Mapping[str, str] = {
 """Fields that only the holder of the data knows, and what each asks."""
 
 _DELTA = 1e-9  # at which a rho is put into words
-
-
-_PARAMETERS: Mapping[str, str] = {
-    "records": "records, about",
-    "table": "a synthetic table was asked for",
-    "error": "error of unbiased answers, before the fit, records (root mean square)",
-    "to_choose": "to choose the mechanism",
-    "no_table": "why there is no synthetic table",
-}
-"""Names of parameters that are no words a reader of the card knows."""
 
 
 def card(release: Release, filled: Mapping[str, object] | None = None) -> dict[str, Any]:
@@ -206,7 +197,7 @@ def _mechanism(release: Release) -> dict[str, Any]:
     hidden = ("promise", "predictions", "certificate")
     return {
         "name": release.mechanism,
-        "parameters": {_worded(k): _told(v) for k, v in release.parameters.items() if k not in hidden},
+        "parameters": {worded(k): shown(v) for k, v in release.parameters.items() if k not in hidden},
         "workload": f"{len(release.workload):,} queries: "
         + ", ".join(f"{number:,} {name}" for name, number in families.items()),
         "noise": [
@@ -215,25 +206,6 @@ def _mechanism(release: Release) -> dict[str, Any]:
         ],
         "different noises": len(noise),
     }
-
-
-def _worded(name: str) -> str:
-    """A parameter's name in words, as far as the code has one."""
-    return _PARAMETERS.get(name, name.replace("_", " "))
-
-
-def _told(value: object) -> object:
-    """A parameter's value as a reader would write it, numbers to four digits; plain types."""
-    match value:
-        case float():
-            return float(f"{value:.4g}")
-        case None:
-            return "by its rule"
-        case Mapping():
-            return "; ".join(f"{_worded(str(k))}: {_told(v)}" for k, v in value.items()) or "none"
-        case list() | tuple():
-            return ", ".join(f"({_told(v)})" if isinstance(v, list | tuple) else str(_told(v)) for v in value) or "none"
-    return value
 
 
 def _accounting(release: Release) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal, get_args
@@ -79,6 +79,24 @@ def check_frame(frame: str | None) -> None:
     package = _PACKAGES[frame]
     if find_spec(package) is None:
         raise InvalidInput(f"frame={frame!r} needs the package {package}: pip install {package}")
+
+
+def key_name(name: str, reserved: Collection[str], names: Collection[str]) -> str:
+    """What the column of an attribute is called in a table with columns of its own: `name`, or with `_` behind it.
+
+    reserved  the names of the table's own columns
+    names     of all attributes, none of which a changed name may be
+    """
+    found = name
+    if name in reserved:
+        while found in reserved or found in names:
+            found += "_"
+    return found
+
+
+def told_apart(attribute: Attribute) -> list[str]:
+    """Labels of cells; that of a missing cell is no empty text, which would read like null."""
+    return [label or "(missing)" for label in attribute.labels]
 
 
 def as_frame(columns: Mapping[str, Column], frame: Frame) -> Any:

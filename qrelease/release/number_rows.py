@@ -1,44 +1,99 @@
-"""The answers to a release's questions about numbers, as lines of texts: what `numbers.csv` and the report show."""
+"""The answers to a release's questions about numbers: as lines of texts, which `numbers.csv` and the report show, and
+as a typed table with a column for each attribute, which is `numbers.parquet`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from qrelease._util.typing import Floats
+from qrelease.queries.numeric import ONLY_BOUNDS
+from qrelease.release.frames import Column, key_name, told_apart
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import NumberTable
     from qrelease.release.release import Release
 
-NUMBERS_FILE: Final = "numbers.csv"
+NUMBERS_FILE: Final = "numbers"
+"""With `.csv` or `.parquet` behind it."""
 
 COLUMNS: Final = ("question", "group", "value", "low", "high", "unbiased", "unbiased_low", "unbiased_high", "n", "note")
 """`value` and its interval are what to publish: of means, ratios, variances and counts, shrunk to what groups have in
 common."""
 
-_ONLY_BOUNDS: Final = "too much noise: the interval is all that the column's bounds allow"
-
 
 def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
     """A line for each group of each question, in order, without the header; numbers have six digits."""
-    if release.measured_sums is None:
-        return
-    for question in release.measured_sums.questions:
-        answer = release.measured_sums.answer(question, release.measurements)
-        groups = _groups(answer)
-        parts = (
-            answer.model,
-            answer.model_low,
-            answer.model_high,
-            answer.value,
-            answer.low,
-            answer.high,
-            answer.count,
-        )
-        for group, only, *numbers in zip(
-            groups, answer.bounded.tolist(), *(part.tolist() for part in parts), strict=True
-        ):
-            note = answer.note or (_ONLY_BOUNDS if only else "")
+    for answer in _answered(release):
+        parts = (part.tolist() for part in _parts(answer))
+        for group, note, *numbers in zip(_groups(answer), _notes(answer), *parts, strict=True):
             yield str(answer.question), group, *(f"{number:.6g}" for number in numbers), note
+
+
+def number_columns(release: Release) -> dict[str, Column]:
+    """The same lines as a table: in place of `group` a column for each attribute that any question groups by, null in
+    the lines of the others; and `probability`, where there are quantiles. Numbers have all digits.
+    """
+    answers = [*_answered(release)]
+    sizes = [len(answer) for answer in answers]
+    question, *_, note = COLUMNS
+    keys: dict[str, Column] = {}
+    for name in dict.fromkeys(name for answer in answers for name in answer.names):
+        keys[key_name(name, _OWN, release.domain.names)] = _texts([_labels(answer, name) for answer in answers])
+    probabilities = [_probabilities(answer) for answer in answers]
+    if any(answer.question.kind == "quantile" for answer in answers):
+        joined = np.concatenate(probabilities)
+        keys["probability"] = Column(joined, np.isnan(joined))
+    numbers = (np.concatenate(parts) for parts in zip(*map(_parts, answers), strict=True))
+    return {
+        question: _texts([[str(a.question)] * size for a, size in zip(answers, sizes, strict=True)]),
+        **keys,
+        **{name: Column(part, np.isnan(part)) for name, part in zip(COLUMNS[2:-1], numbers, strict=True)},
+        note: _texts([[text or None for text in _notes(answer)] for answer in answers]),
+    }
+
+
+_OWN: Final = (*COLUMNS, "probability")
+
+
+def _answered(release: Release) -> Iterator[NumberTable]:
+    """The answers to each question, in order."""
+    sums = release.measured_sums
+    if sums is not None:
+        yield from (sums.answer(question, release.measurements) for question in sums.questions)
+
+
+def _parts(answer: NumberTable) -> tuple[Floats, ...]:
+    """The numbers of each line, in the order of `COLUMNS`."""
+    of_model = answer.model, answer.model_low, answer.model_high
+    return (*of_model, answer.value, answer.low, answer.high, answer.count)
+
+
+def _notes(answer: NumberTable) -> list[str]:
+    return [answer.note or (ONLY_BOUNDS if only else "") for only in answer.bounded.tolist()]
+
+
+def _labels(answer: NumberTable, name: str) -> Sequence[str | None]:
+    """The label of each line in a column; None where the question does not group by it."""
+    if name not in answer.names:
+        return [None] * len(answer)
+    labels = told_apart(answer.question.domain[name])
+    return [labels[code] for code in answer.keys[:, answer.names.index(name)].tolist()]
+
+
+def _probabilities(answer: NumberTable) -> Floats:
+    """Which quantile each line is; NaN where it is none."""
+    if answer.question.kind != "quantile":
+        return np.full(len(answer), np.nan)
+    return np.resize(np.array(answer.question.probabilities, np.float64), len(answer))
+
+
+def _texts(parts: Iterable[Sequence[str | None]]) -> Column:
+    values = [text for part in parts for text in part]
+    return Column(np.array(values, dtype=object), np.array([text is None for text in values], np.bool_))
 
 
 def _groups(answer: NumberTable) -> list[str]:

@@ -36,11 +36,11 @@ from qrelease._util.typing import Floats, Mask
 from qrelease._util.validate import natural, real
 from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
-from qrelease.inference.number_tables import fieller, only_bounds
+from qrelease.inference.number_tables import fieller
 from qrelease.queries.families import Cells
-from qrelease.queries.numeric import NumericQuestion, cell_quantiles
+from qrelease.queries.numeric import NumericQuestion, cell_quantiles, only_bounds
 from qrelease.queries.workload import Group, Workload
-from qrelease.release.frames import Column
+from qrelease.release.frames import Column, key_name
 from qrelease.release.functionals import NORMAL, Bars, between_groups, weighted_counts
 
 if TYPE_CHECKING:
@@ -550,16 +550,16 @@ def _labels(found: GroupNumbers) -> dict[str, Column]:
     question = found.question
     groups, lines = found.value.shape
     named: dict[str, Column] = {}
-    taken = {*NUMBERS, *UNBIASED_ENDS, *question.domain.names}
+    own, names = (*NUMBERS, *UNBIASED_ENDS, "probability"), question.domain.names
     keys = np.array(list(question.group_codes()), np.int64).reshape(groups, len(question.by))
     for place, name in enumerate(question.by):
         labels = np.array([label or "(missing)" for label in question.domain[name].labels], object)
-        named[_free(name, taken)] = Column(np.repeat(labels[keys[:, place]], lines))
+        named[key_name(name, own, names)] = Column(np.repeat(labels[keys[:, place]], lines))
     if question.kind == "quantile":
         named["probability"] = Column(np.tile(np.array(question.probabilities), groups))
     elif question.kind == "histogram":
         texts = np.array(question.attribute.labels[:lines], object)
-        named[_free(question.column, taken)] = Column(np.tile(texts, groups))
+        named[key_name(question.column, own, names)] = Column(np.tile(texts, groups))
     return named
 
 
@@ -579,12 +579,3 @@ def line_numbers(found: GroupNumbers, *, unbiased: bool = False) -> dict[str, Co
     if found.bounded is not None:
         source[found.bounded.reshape(-1)] = "bounds"
     return {**columns, "source": Column(source)}
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """A name of a key column, with a `_` behind it where a number has it."""
-    found = name
-    if name in (*NUMBERS, *UNBIASED_ENDS, "probability"):
-        while found in taken:
-            found += "_"
-    return found

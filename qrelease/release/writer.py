@@ -9,8 +9,8 @@
 `report.html`    one page for people
 `SHA256SUMS`     what these files are, see `sums`
 
-Both tables may be Parquet instead, typed. Where a list of numbers is too long for the manifest it is in a file by whose
-SHA-256 the manifest knows it:
+These tables may be Parquet instead, typed; `numbers.parquet` has a column for each attribute. Where a list of numbers
+is too long for the manifest it is in a file by whose SHA-256 the manifest knows it:
 
 `measurements.npy`  the noisy answers of all measurements, one after another, float64. It is mapped into memory, and
                     read where a query needs it
@@ -54,7 +54,7 @@ from qrelease.release.manifest import (
     set_apart,
     with_date,
 )
-from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_rows
+from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_columns, number_rows
 from qrelease.release.report.page import html
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def save(
     else:
         left_out[f"answers.{format}"] = why_no_answers
     if release.measured_sums is not None:
-        _write_numbers(release, folder / NUMBERS_FILE)
+        _write_numbers(release, folder / f"{NUMBERS_FILE}.{format}")
     listed = sum(len(m.values) for m in release.measurements) <= LISTED_ANSWERS
     digest = None if listed else _write_values(release.measurements, folder / VALUES)
     content = with_date(release, digest)
@@ -240,6 +240,10 @@ def _write_answers(release: Release, file: Path) -> None:
 
 
 def _write_numbers(release: Release, file: Path) -> None:
+    if file.suffix == ".parquet":
+        columns = number_columns(release)
+        _write_parquet(file, [{**columns, **_mark(release, len(columns["value"].values))}])
+        return
     mark = (INSECURE_MARK,) if release.insecure else ()
     rows = ((*row, "1") if mark else row for row in number_rows(release))
     with _new(file) as out:
@@ -268,8 +272,12 @@ def answer_rows(release: Release) -> Iterator[Sequence[object]]:
 def _marked_parts(release: Release) -> Iterator[Mapping[str, Column]]:
     """The answers some lines at a time, with the mark of insecure ones."""
     for part in answer_parts(release, release.workload):
-        mark = {INSECURE_MARK: Column(np.ones(len(part["answer"].values), np.uint8))} if release.insecure else {}
-        yield {**part, **mark}
+        yield {**part, **_mark(release, len(part["answer"].values))}
+
+
+def _mark(release: Release, lines: int) -> dict[str, Column]:
+    """The column that marks an insecure table."""
+    return {INSECURE_MARK: Column(np.ones(lines, np.uint8))} if release.insecure else {}
 
 
 def _lines(part: Mapping[str, Column]) -> Iterator[tuple[object, ...]]:

@@ -43,6 +43,27 @@ def test_even_bins_are_replaced_only_where_others_tell_more_apart() -> None:
                 assert crowding(edges, seen) < 0.4
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_long_tail_is_divided_so_that_values_are_near_the_middle_of_their_bin(sign: int) -> None:
+    """A mean is of bins' middles, and so are synthetic values: one wide bin for the tail would be far off both."""
+    visits = np.random.default_rng(3).negative_binomial(0.7, 0.18, 20_000)
+    visits[:2] = 121, 90  # two who are far out
+    seen = {float(sign * v): int(c) for v, c in zip(*np.unique(visits, return_counts=True), strict=True)}
+    edges = np.array(number_bins(min(seen), max(seen), seen, whole=True), dtype=float)
+    values, counts = np.array([*seen]), np.array([*seen.values()])
+
+    def mean(edges: np.ndarray) -> float:
+        middles = (edges[:-1] + edges[1:] - 1) / 2
+        return float(np.average(middles[np.searchsorted(edges, values, side="right") - 1], weights=counts))
+
+    truth = float(np.average(values, weights=counts))
+    assert mean(edges) == pytest.approx(truth, rel=0.15)
+    widths = np.diff(edges) if sign > 0 else np.diff(edges)[::-1]
+    assert (widths[1:] <= 4 * widths[:-1]).all()
+    whole = [e for e in edges if -14 < sign * e < 14 or e in (edges[0], edges[-1])]
+    assert abs(mean(np.array(whole)) / truth) > 1.5, "where the tail is one bin"
+
+
 def test_names_and_numbers_of_people_are_left_out(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(

@@ -33,7 +33,7 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
-from tests.mechanisms.chosen import errors
+from tests.mechanisms.chosen import errors, true_answers
 
 SWAP = Neighbours.REPLACE_ONE
 SMALL = coded(6)
@@ -61,6 +61,21 @@ def test_a_baseline_keeps_its_promise(mechanism, cost, neighbours, workload):
     found = errors(mechanism, table, workload, cost, neighbours, 60)
     assert np.mean(found > promised) <= 0.1
     assert np.quantile(found, 0.9) > promised / 6
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize(("mechanism", "cost"), KEPT)
+def test_noisy_answers_are_within_what_is_said_of_them_and_little_more(mechanism, cost, neighbours):
+    """Those before they are made consistent, which a plan tells beside what is promised of the others."""
+    table, workload, found = random_table(PEOPLE, 500, 2), mixed(), []
+    said = mechanism.noisy_error(workload, cost, neighbours, beta=0.1)
+    for seed in range(150):
+        with Ledger.open(None, cost, neighbours=neighbours) as ledger:
+            release = Curator(table, ledger, Entropy.insecure(seed)).release(mechanism, workload, cost)
+        noisy = np.concatenate([m.values for m in release.measurements])[: len(workload)]
+        found.append(np.abs(noisy - true_answers(workload, table)).max())
+    assert np.mean(np.array(found) > said) <= 0.174  # three standard deviations above β
+    assert np.mean(1.3 * np.array(found) > said) > 0.174
 
 
 @pytest.mark.parametrize("cost", [PureDP(0.5), ApproxDP(0.5, 1e-6), ZCDP(0.02)])
@@ -222,6 +237,7 @@ def test_a_plan_by_epsilon_says_what_is_vacuous():
     assert found.cost == ApproxDP(1.0, 1e-6)
     forecasts = {q.mechanism: q for q in found.forecasts}
     assert forecasts["laplace"].promised < 1
+    assert "its noisy answers are all within 35 records; more is allowed for" in forecasts["laplace"].note
     assert forecasts["pmw"].vacuous
     assert "pmw                                   vacuous" in str(found)
     assert forecasts[

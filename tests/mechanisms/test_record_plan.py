@@ -187,7 +187,7 @@ def noise_of_pairs(workload, cost, neighbours, domain, pairs):
 
 @pytest.mark.parametrize("neighbours", BOTH)
 def test_pairs_are_measured_by_how_many_of_their_cells_hold_records(neighbours):
-    """Of as many cells: σ² goes with K^(-2/3), and the sum of Kσ is smaller than under the plan that knows no column."""
+    """σ² goes with K^(-2/3), and the sum of Kσ is smaller than under the plan that knows no column."""
     domain, cost, records = coded(30, 30, 30, 30), ZCDP(0.5), 1e5
     pairs = [*combinations(range(4), 2)]
     distributions = [np.full(30, 1 / 30), np.full(30, 1 / 30), skewed(30, 0.998), skewed(30, 0.998)]

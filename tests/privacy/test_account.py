@@ -132,6 +132,10 @@ def test_a_lifetime_takes_the_published_part_of_a_ledger_for_the_ledger(tmp_path
     found, whole = (lifetime([tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"]) for kind in ("json", "ledger"))
     assert (found.neighbours, found.total, found.spent) == (whole.neighbours, whole.total, whole.spent)
     assert found.spent == ApproxDP(1.0, 1e-10)
+    ledger(tmp_path / "d.ledger", PureDP(1.0), [PureDP(0.1)] * 3)  # whose sum of floats is above 0.3
+    with Ledger.open(tmp_path / "d.ledger") as opened:
+        assert public_part(opened)["spent"] == {"epsilon": 0.3}
+        assert public_part(opened)["remaining"] == {"epsilon": 0.7}
     (tmp_path / "c.json").write_text('{"dataset": "c", "total": {"epsilon": 1}}', encoding="utf-8")
     with pytest.raises(LedgerError, match="neither a ledger nor what"):
         lifetime([tmp_path / "c.json"])

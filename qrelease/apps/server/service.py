@@ -128,7 +128,8 @@ class Service:
         except BudgetExceeded:
             source, cost, affordable = "measured", self._price(question), False
         raised = None if cost is None else takes(cost)
-        return shapes.Quote(source, costs(cost), raised, affordable)
+        note = self._session.forewarning(question.asked) if isinstance(question, NumberQuestion) else ""
+        return shapes.Quote(source, costs(cost), raised, affordable, note or UNSET)
 
     def _quoted(self, question: Question | NumberQuestion, purse: Purse | None = None) -> Quote:
         if isinstance(question, NumberQuestion):
@@ -191,14 +192,16 @@ class Service:
     def _answers(self, purse: Purse, question: Question | NumberQuestion) -> Iterator[shapes.Answer]:
         if isinstance(question, NumberQuestion):
             for n in numbers.answer(self._session, question.asked, purse):
-                rank = UNSET if n.rank_error is None else n.rank_error
-                yield shapes.Answer(n.text, n.value, n.error, n.source, costs(n.cost), n.low, n.high, rank)
+                error, low, high = (_shown(part) for part in (n.error, n.low, n.high))
+                rank = UNSET if n.rank_error is None else _shown(n.rank_error)
+                cost, note = costs(n.cost), n.note or UNSET
+                yield shapes.Answer(n.text, n.value, error, n.source, cost, low, high, rank, note=note)
             return
         if self._session.listening:  # refused before a sparse vector is asked, which has few answers to give
             self._session.quote(question.group, purse)
         found = self._session.answers(question.group, purse)
         for text, a in zip(question.texts, found, strict=True):
-            yield shapes.Answer(text, a.value, a.error, a.source, costs(a.cost))
+            yield shapes.Answer(text, a.value, _shown(a.error), a.source, costs(a.cost))
 
     def budget(self, analyst: str) -> shapes.Budget:
         """What the analyst and the session may spend, have spent, and can still spend."""
@@ -231,6 +234,11 @@ def _tell(answers: Sequence[shapes.Answer], purse: _RequestPurse) -> None:
 def _asked(question: Question | NumberQuestion) -> tuple[CanonicalQuery, ...] | NumericQuestion:
     """What tells questions apart."""
     return question.asked if isinstance(question, NumberQuestion) else question.group.queries
+
+
+def _shown(bound: float) -> float:
+    """How far off an answer may be, to twelve digits: what floating point made of the rest is nobody's to read."""
+    return float(f"{bound:.12g}")
 
 
 def costs(cost: Cost | None) -> dict[str, float] | None:

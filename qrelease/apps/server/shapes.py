@@ -116,6 +116,9 @@ class Answer(Shape):
             description="by how much it raised what your budget says that you have spent, in its terms; null for free"
         ),
     ] = None
+    note: (
+        Annotated[str, Meta(description="of numbers: why low and high tell no more than was known before")] | UnsetType
+    ) = UNSET
 
 
 class Answered(Shape):
@@ -140,6 +143,16 @@ class Quote(Shape):
         Meta(description="by how much it would raise what your budget says that you have spent, in its terms"),
     ]
     affordable: Annotated[bool, Meta(description="whether the budgets hold it now; if not, this is its price")]
+    note: (
+        Annotated[
+            str,
+            Meta(
+                description="of numbers by group: a sentence where there are so many groups that the"
+                " answers can tell little"
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class Quoted(Shape):

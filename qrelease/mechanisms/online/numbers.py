@@ -39,7 +39,7 @@ from qrelease.mechanisms.online.canonical_group import CanonicalGroup
 from qrelease.mechanisms.online.quotes import Purse, Quote, price_of, total_cost
 from qrelease.privacy.costs import ZCDP, Cost
 from qrelease.queries.families import GRID, Vectors
-from qrelease.queries.numeric import NumericQuestion
+from qrelease.queries.numeric import ONLY_BOUNDS, NumericQuestion, only_bounds
 from qrelease.queries.workload import Group, Workload
 
 MAX_ONLINE_ENTRIES: Final = 1 << 22
@@ -47,6 +47,9 @@ MAX_ONLINE_ENTRIES: Final = 1 << 22
 
 MAX_ONLINE_GROUPS: Final = 1000
 """Groups of a question in a session, times its quantiles."""
+
+MAX_GROUP_ERROR: Final = 0.25
+"""The error of a count, as a part of an average group, from which on a quote says that answers will be rough."""
 
 Source = Literal["cached", "hypothesis", "measured", "synopsis"]
 
@@ -90,6 +93,8 @@ class NumberAnswer:
         What was charged for it; None if nothing was. It stands with the first group.
     rank_error
         Of a quantile: how far its rank may be off, a count.
+    note
+        `ONLY_BOUNDS` where the answer may be anything that the column's bounds allow; else nothing.
     """
 
     text: str
@@ -99,6 +104,7 @@ class NumberAnswer:
     source: Source
     cost: Cost | None = None
     rank_error: float | None = None
+    note: str = ""
 
     @property
     def error(self) -> float:
@@ -107,7 +113,22 @@ class NumberAnswer:
 
     def __str__(self) -> str:
         ends = f"{self.value:.6g} ({self.low:.6g} to {self.high:.6g})"
-        return ends if self.rank_error is None else f"{ends}, rank within {self.rank_error:.6g}"
+        told = ends if self.rank_error is None else f"{ends}, rank within {self.rank_error:.6g}"
+        return f"{told}; {self.note}" if self.note else told
+
+
+def forewarning(question: NumericQuestion, alpha: float) -> str:
+    """A sentence where answers about groups will be rough, if their records are as many as the average's; else nothing.
+
+    A count is off by alpha of all records at most. Divided among the groups that is public.
+    """
+    part = alpha * question.groups
+    if question.groups < 2 or part < MAX_GROUP_ERROR:
+        return ""
+    return (
+        f"{question.groups:,} groups at alpha={alpha:g}: a count may be off by {part:.0%} of the records of an average"
+        " group, so that the answers may tell little; fewer groups, or a session with a smaller alpha, tell more"
+    )
 
 
 def check_online(question: NumericQuestion) -> None:
@@ -297,6 +318,10 @@ class Families:
         values = self.question.values
         return np.maximum(values.mean - values.low, values.high - values.mean)
 
+    def note(self, low: float, high: float) -> str:
+        """What is noted of an answer between these ends."""
+        return ONLY_BOUNDS if only_bounds(np.array(low), np.array(high), self.question.limits) else ""
+
     def texts(self) -> list[str]:
         """The question about each group alone."""
         question = self.question
@@ -358,7 +383,10 @@ class _Linear:
         value, low, high = makers[self._families.question.kind]()
         cost, source = self._asked.cost, self._asked.source
         rows = zip(self._families.texts(), value.tolist(), low.tolist(), high.tolist(), strict=True)
-        return [NumberAnswer(*row, source, cost if i == 0 else None) for i, row in enumerate(rows)]
+        return [
+            NumberAnswer(*row, source, cost if i == 0 else None, note=self._families.note(*row[2:]))
+            for i, row in enumerate(rows)
+        ]
 
     def _numbers(self, family: CanonicalGroup) -> tuple[Floats, Floats, Floats]:
         """The answers to a family and what they lie between."""
@@ -451,7 +479,8 @@ class _Quantiles:
                 ends = float(values.mean[cell]), float(values.low[low]), float(values.high[high])
                 rank = float(off[group] + p * error[group])
                 named = f"quantile({p!r}){text[text.index(':') :]}"
-                answers.append(NumberAnswer(named, *ends, source, None if answers else cost, rank))
+                note = self._families.note(*ends[1:])
+                answers.append(NumberAnswer(named, *ends, source, None if answers else cost, rank, note))
         return answers
 
     def _cells(self, p: float, n: Floats) -> tuple[Ints, Floats]:

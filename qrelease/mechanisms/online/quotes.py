@@ -22,10 +22,13 @@ class Quote:
         The most that they would cost; None if nothing.
     source
         Where the first answer that costs something would come from, as in `OnlineAnswer`.
+    note
+        A sentence where the answers can tell little, as those about many groups; else nothing.
     """
 
     cost: Cost | None
     source: Literal["cached", "hypothesis", "measured", "synopsis"]
+    note: str = ""
 
 
 class Purse(Protocol):

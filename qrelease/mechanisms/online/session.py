@@ -38,7 +38,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, final
 
@@ -299,8 +299,13 @@ class OnlineSession:
         return numbers.answer(self, self._question(question), purse)
 
     def quote_numbers(self, question: str | NumericQuestion, purse: Purse | None = None) -> Quote:
-        """The most that the answers of `numbers` would cost now, in all."""
-        return numbers.quote(self, self._question(question), purse)
+        """The most that the answers of `numbers` would cost now, in all, and a note where they can tell little."""
+        asked = self._question(question)
+        return replace(numbers.quote(self, asked, purse), note=self.forewarning(asked))
+
+    def forewarning(self, question: NumericQuestion) -> str:
+        """A sentence where the answers to a question can tell little at this session's α, which is public."""
+        return numbers.forewarning(question, self.mechanism.alpha)
 
     def _question(self, question: str | NumericQuestion) -> NumericQuestion:
         return NumericQuestion.parse(self.domain, question) if isinstance(question, str) else question

@@ -561,6 +561,28 @@ def test_numbers_come_in_one_charge_with_the_workload(with_hours, mechanism, cap
     assert "epsilon=2 of epsilon=2" in capsys.readouterr().out
 
 
+def test_numbers_in_parquet_are_a_tidy_table_that_is_verified(with_hours, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    asked = ["--numbers", "mean:hours by sex", "--numbers", "quantile(.5,.9):hours", "--numbers", "count by hours"]
+    assert numbers("--mechanism", "sums", "--out-format", "parquet", *asked) == 0
+    file = with_hours / "out" / "numbers.parquet"
+    assert not file.with_suffix(".csv").exists()
+    table = parquet.read_table(file)
+    assert table.column_names[:4] == ["question", "sex", "hours", "probability"]
+    assert table["sex"].to_pylist()[:2] == ["F", "M"]
+    assert table["probability"].to_pylist()[2:5] == [0.5, 0.9, None]
+    assert all(value is None for value in table["hours"].to_pylist()[:4])
+    assert table["value"].type == "double"
+    capsys.readouterr()
+    assert main(["verify", "out"]) == 0
+    assert f"its {len(table)} lines are those" in capsys.readouterr().out
+    changed = table.set_column(table.column_names.index("n"), "n", [[n + 1 for n in table["n"].to_pylist()]])
+    parquet.write_table(changed, file)
+    (with_hours / "out" / "SHA256SUMS").unlink()
+    assert main(["verify", "out"]) == 1
+    assert "numbers.parquet, column n: it is not what the manifest gives" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

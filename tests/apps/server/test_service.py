@@ -41,6 +41,7 @@ def test_queries_are_conditions_ranges_and_marginals(server):
     assert women["query"] == "sex = 'F'"
     assert women["source"] == "measured"
     assert women["cost"]["epsilon"] > 0
+    assert len(repr(women["error"])) <= 13  # twelve digits and a point
     exact = np.bincount(TABLE.columns[0], minlength=2)[0]
     assert abs(women["value"] - exact) <= women["error"] < 0.1 * len(TABLE)
     (young,) = server.ask(YOUNG).json["answers"]
@@ -80,6 +81,10 @@ def test_numbers_by_group_are_quoted_answered_and_remembered(server, path):
     assert median["query"] == "quantile(0.5):grade"
     assert median["rank_error"] > 0
     assert server.get("/v1/history").json["requests"][0]["queries"] == [MEANS]
+    assert not any("note" in one for one in (quote, *answers, median))
+    wide = {"numbers": "mean:age by sex*grade"}
+    (forewarned,) = server.post("/v1/quote", {"queries": [wide]}).json["quotes"]
+    assert "6 groups at alpha=" in forewarned["note"]
 
 
 @pytest.mark.parametrize(

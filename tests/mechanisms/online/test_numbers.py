@@ -19,7 +19,7 @@ from qrelease.privacy import PureDP
 from qrelease.queries.canonical import canonical_name
 from qrelease.queries.classes import Conjunctions
 from qrelease.queries.families import Vectors
-from qrelease.queries.numeric import NumericQuestion
+from qrelease.queries.numeric import ONLY_BOUNDS, NumericQuestion
 from qrelease.queries.workload import Group, Workload
 
 DOMAIN = Domain(
@@ -111,6 +111,30 @@ def test_sums_and_means_of_everybody_are_within_alpha_of_the_range():
         assert abs(mean.value - delay.mean()) <= mean.error
         (share,) = session.numbers("ratio:delay >= 10")
         assert share.error <= 1.05 * 0.02
+
+
+WORST = {
+    "mean:delay": (-10, 29),
+    "quantile(.5):delay": (-10, 29),
+    "ratio:delay >= 10": (0, 1),
+    "variance:delay": (0, 39**2 / 4),
+}
+"""What answers lie between, whatever the records are."""
+
+
+def test_groups_that_alpha_tells_nothing_of_are_forewarned_and_noted():
+    """From public facts before, and afterwards of each answer whose ends are no news; not of those that tell much."""
+    with opened(Online(alpha=0.15, beta=0.01), table=table()) as session:
+        for kind in WORST:
+            few, many = session.quote_numbers(kind), session.quote_numbers(f"{kind} by carrier*late")
+            assert not few.note
+            assert "6 groups at alpha=0.15: a count may be off by 90%" in many.note
+            (all_,), groups = session.numbers(kind), session.numbers(f"{kind} by carrier*late")
+            assert not all_.note
+            assert ONLY_BOUNDS in [a.note for a in groups]
+            assert not any(a.note for a in groups if a.low > WORST[kind][0] or a.high < WORST[kind][1])
+        assert session.quote_numbers("count by carrier*late").note
+        assert not any(a.note for a in session.numbers("count by carrier*late"))
 
 
 def test_quantiles_have_the_rank_that_they_say():

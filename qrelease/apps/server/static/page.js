@@ -171,8 +171,9 @@ async function quoted(asked) {
     const other = quote.takes && priced(quote.takes) !== priced(quote.cost); // a price in rho, a budget in epsilon
     const source = quote.source === "synopsis" ? "synopsis: more than this answer by itself, others like it are free then" : quote.source;
     const price = other ? `${priced(quote.takes)} of your budget (${priced(quote.cost)}; ${source})` : `${priced(quote.cost)} (${source})`;
+    const noted = quote.note ? `${price}; ${quote.note}` : price;
     if (!quote.affordable) return { told: `${price}: more than the budget has left`, most: null };
-    return { told: price, most: Object.values(quote.takes ?? { free: 0 })[0] };
+    return { told: noted, most: Object.values(quote.takes ?? { free: 0 })[0] };
   } catch (error) {
     if (error.status === 401) failed(error);
     return { told: error.message, most: null };
