@@ -30,7 +30,7 @@ def _read() -> None:
     from qrelease.data.sources.csv_kernels import PADDING, split_cells
     from qrelease.data.sources.dialect import Dialect
     from qrelease.data.sources.encoder import Encoder, Spellings
-    from qrelease.data.sources.kernels import bin_codes, drawn_places, key_places, read_only, table_codes
+    from qrelease.data.sources.kernels import all_between, bin_codes, drawn_places, key_places, read_only, table_codes
 
     left = np.empty(1, np.int64)
     for kind in ("int32", "uint8", "uint16"):  # of tables of the schema, and of records
@@ -42,6 +42,7 @@ def _read() -> None:
     spellings = Spellings(Encoder(Attribute("a", "category", categories=("a",))), Dialect())
     spellings.codes(block, places[0, 0, :1], places[1, 0, :1])
     one = np.zeros(1, np.int64)
+    all_between(read_only(one, np.int64), -1, 1)
     key_places(read_only(one, np.int64), one.copy(), np.full(1, -1), 0, one.copy(), one.copy())
     drawn_places(np.zeros(1, np.uint64), one.copy(), one.copy(), np.uint64(1), one.copy())
 

@@ -6,7 +6,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from qrelease.release.number_rows import COLUMNS, number_rows
+from qrelease.release.number_rows import number_rows
 from qrelease.release.report.svg import text
 from qrelease.release.report.tables import LISTED, folded, html_table
 
@@ -33,6 +33,6 @@ def number_tables(release: Release) -> str:
     return (
         "<h2>Numbers</h2><p>Tables of sums and counts were measured together, by group. A value and its interval are"
         " what to publish: means and shares of small groups are drawn towards what groups have in common, and the"
-        f" unbiased answer stands beside them. All of them are in <em>numbers.csv</em>, with {len(COLUMNS)}"
-        f" columns.</p>{''.join(parts)}"
+        f" unbiased answer stands beside them. All of them are in the file <em>numbers</em> beside this"
+        f" page.</p>{''.join(parts)}"
     )

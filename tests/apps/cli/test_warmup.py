@@ -20,6 +20,7 @@ INSIDE = {
     "inference.controlled_rounding._left",
     "inference.controlled_rounding.proposed",
     "data.sources.kernels._bucket",
+    "data.sources.kernels._count_smaller",
     "data.sources.kernels._draw",
     "data.sources.kernels._mixed",
     "data.sources.kernels._sort",
