@@ -160,7 +160,10 @@ def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_p
     assert "spent\nepsilon=1, delta=1e-09" in one("#account").text
     release = qr.load(folder / "people-release")
     assert release.domain.names == ("sex", "age", "city", "pay")
-    assert set(release.table("mean:pay by city")["source"]) == {"measured"}
+    means = release.table("mean:pay by city")
+    sources = dict(zip(means["city"], means["source"], strict=True))
+    assert sources.pop("else") in ("measured", "bounds")  # one person, who may be lost in the noise
+    assert sources == {"Ulm": "measured", "Rom": "measured"}
 
     # Its report, in the page and by itself; and its files.
     browser.switch_to.frame(one("#report"))
