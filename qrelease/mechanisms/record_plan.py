@@ -235,8 +235,8 @@ def share_of_pairs(total: float, cost: ZCDP, number: int) -> float:
     """The share that measures all pairs at once, whose residuals have so many coordinates; found in trials.
 
     It follows from the signal n√ρ that the cost buys, over the root of the coordinates: with large columns pairs stay
-    worth most of the budget. At (10, 1e-9) the L1 of Adult, with 31 475 coordinates, is .0456 for a share of .85 and
-    .0466 for .65; that of br2000, with 3 516, .0189 and .0181.
+    worth most of the budget. At (10, 1e-9) the L1 of Adult, with 31 475 coordinates, is .0439 for a share of .85 and
+    .0452 for .65; that of br2000, with 3 516, .0176 and .0169.
     """
     signal = total * sqrt(cost.rho)
     if signal < ROUNDS.pairs_signal:
