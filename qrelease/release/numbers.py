@@ -40,7 +40,7 @@ from qrelease.inference.number_tables import fieller
 from qrelease.queries.families import Cells
 from qrelease.queries.numeric import NumericQuestion, cell_quantiles, only_bounds
 from qrelease.queries.workload import Group, Workload
-from qrelease.release.frames import Column, key_name
+from qrelease.release.frames import Column, key_name, told_apart
 from qrelease.release.functionals import NORMAL, Bars, between_groups, weighted_counts
 
 if TYPE_CHECKING:
@@ -553,7 +553,7 @@ def _labels(found: GroupNumbers) -> dict[str, Column]:
     own, names = (*NUMBERS, *UNBIASED_ENDS, "probability"), question.domain.names
     keys = np.array(list(question.group_codes()), np.int64).reshape(groups, len(question.by))
     for place, name in enumerate(question.by):
-        labels = np.array([label or "(missing)" for label in question.domain[name].labels], object)
+        labels = np.array(told_apart(question.domain[name]), object)
         named[key_name(name, own, names)] = Column(np.repeat(labels[keys[:, place]], lines))
     if question.kind == "quantile":
         named["probability"] = Column(np.tile(np.array(question.probabilities), groups))
