@@ -28,7 +28,10 @@ STATISTICS: Final = {
         "of=median, trimmed-mean, winsorised-mean or mean",
     ),
     "most-common": ("selection", "MostCommon", "k cells of the columns a/b, the most common first"),
-    "above-thresholds": ("thresholds", "AboveThresholds", "the cells of a/b with threshold=T; positives=c, form=best"),
+    "above-thresholds": (
+        *("thresholds", "AboveThresholds"),
+        "the cells of a/b with threshold=T; positives=c, form=best; measure=count, or sum or mean of column=COLUMN",
+    ),
     "sample-and-aggregate": (
         *("sample_and_aggregate", "SampleAndAggregate"),
         "of the columns a/b, function=FILE.py:NAME, low=, high=, blocks=50, aggregate=mean or median",

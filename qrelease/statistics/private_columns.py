@@ -12,6 +12,7 @@ import numpy as np
 
 from qrelease._util.typing import Codes, Ints
 from qrelease.data.domain import Domain
+from qrelease.data.fractional_records import sums_by_cell
 from qrelease.data.points import has_points
 from qrelease.data.source import Source
 from qrelease.noise.calibration import better_rule, calibrated, selection_epsilon
@@ -216,6 +217,24 @@ class PrivateColumns:
             Flat, in C order of the names.
         """
         return self._table.counts([tuple(self.domain.axis(name) for name in names)])[0]
+
+    def sums_by(self, names: tuple[str, ...], numbers: Ints) -> Ints:
+        """Sums over the records in each cell of a marginal, exact. Private.
+
+        Parameters
+        ----------
+        names : tuple of str
+            Its columns.
+        numbers : ndarray of int64, shape (n,)
+            What each record adds, at most 2^30 in size.
+
+        Returns
+        -------
+        ndarray of int, shape (cells,)
+            Flat, in C order of the names.
+        """
+        axes = tuple(self.domain.axis(name) for name in names)
+        return sums_by_cell(self.domain, [self._table.codes(axis) for axis in axes], numbers, axes)
 
     def spend(self, what: str, cost: Cost) -> None:
         """Take a cost from the charge, for the draw that follows, and write it down.

@@ -89,6 +89,15 @@ CASES = [
     Case(AboveThresholds(("x",), 20, 3, "sparse"), DELTA),
     Case(AboveThresholds(("x", "y"), 10, 3, "numeric")),
     Case(
+        AboveThresholds(("y",), 50, 3, measure="sum", column="x"),
+        refusals=(
+            AboveThresholds(("y",), 50, measure="sum"),
+            AboveThresholds(("y",), 50, measure="mean", column="x"),
+            AboveThresholds(("y",), 5, column="x"),
+        ),
+    ),
+    Case(AboveThresholds(("y", "z"), 10, 3, "numeric", "sum", "x", high=15), DELTA),
+    Case(
         AVERAGE,
         refusals=(replace(AVERAGE, low=9), replace(AVERAGE, function="gone.py:f"), replace(AVERAGE, blocks=0)),
         seeds=2,
