@@ -56,6 +56,7 @@ from qrelease.privacy import PureDP as PureDP
 from qrelease.privacy import split as split
 from qrelease.privacy.ledger import Ledger as Ledger
 from qrelease.queries.classes import Conjunctions as Conjunctions
+from qrelease.queries.number_workload import NumberWorkload as NumberWorkload
 from qrelease.queries.numeric import NumericQuestion as NumericQuestion
 from qrelease.queries.workload import Workload as Workload
 from qrelease.release.curator import Curator as Curator

@@ -55,6 +55,8 @@ class Truth:
     @classmethod
     def of(cls, table: Table, workload: Workload) -> Truth:
         """Count, exactly. Raises `InvalidInput` for an empty table or a workload over another domain."""
+        if not isinstance(workload, Workload):
+            raise InvalidInput(f"the truth is of a Workload of counts, got {workload!r}")
         if workload.domain != table.domain:
             raise InvalidInput("the workload is over another domain than the table")
         if not len(table):

@@ -45,6 +45,7 @@ from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, cost_of
 from qrelease.privacy.unit import Unit
 from qrelease.queries.dense import MAX_ENTRIES
 from qrelease.queries.families import Intervals
+from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.vc import small_database_error
 from qrelease.queries.workload import Workload
 
@@ -293,7 +294,7 @@ class ReleasePlan:
 
 
 def plan(
-    workload: Workload,
+    workload: Workload | NumberWorkload,
     n: int,
     target_error: float | None = None,
     *,
@@ -315,7 +316,8 @@ def plan(
     Parameters
     ----------
     workload
-        The queries.
+        The queries. Questions about numbers among them are told of as `numbers` are; without counts, those of their
+        groups are planned.
     n
         About how many records there are.
     target_error
@@ -365,6 +367,9 @@ def plan(
     laplace                    0.036        -       -
     ...
     """
+    if isinstance(workload, NumberWorkload):
+        sums, workload = NumberSums(numbers).measuring(workload)
+        numbers = sums.questions
     trials = whole("trials", trials, least=0)
     told = [*CONTENDERS] if mechanisms is None else [*mechanisms]
     for name in told:
@@ -384,7 +389,7 @@ def plan(
         raise InvalidInput(
             f"no theorem promises an error of {target:g} at any epsilon, nor to any number of records at {cost}"
         )
-    sums = NumberSums(numbers, clip or (), (), MaxEnt(), numbers_share) if numbers else None
+    planned = NumberSums(numbers, clip or (), (), MaxEnt(), numbers_share) if numbers else None
     auto = found.taken(cost) if trials else ""
     simulation, note = None, ""
     try:
@@ -408,8 +413,8 @@ def plan(
         note,
         auto,
         bounds,
-        () if sums is None else _numbers(sums, workload, unit, cost, n),
-        0.0 if sums is None else sums.share,
+        () if planned is None else _numbers(planned, workload, unit, cost, n),
+        0.0 if planned is None else planned.share,
     )
 
 

@@ -45,6 +45,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.record_plan import candidates, sets_at_once
 from qrelease.mechanisms.simulation import Simulation
@@ -52,6 +53,7 @@ from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.calibration import counting_first
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure
+from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.workload import Workload
 
 MAX_SIMULATED: Final = 1 << 14
@@ -64,6 +66,9 @@ _SMALL_DATABASE_CELLS: Final = 1 << 10  # cells beyond which a small database is
 _COMPARED, _TRIALS = 1000, 3
 _ALIKE: Final = 1.02  # errors within two percent are one: the first of the candidates then has the richer release
 _TABLE: Final = 1.05  # how much worse than without one a mechanism may be that gives a table
+
+_NUMBERS_ALONE: Final = 0.9
+"""The share of the plan for questions about numbers, where only the counts of their groups are answered beside them."""
 
 SMALL_DELTA: Final = 1e-9
 """The δ whose gain is told where there is none."""
@@ -175,6 +180,11 @@ class Auto:
             raise InvalidInput(f"table must be True or False, got {self.table!r}")
         if self.records is not None:
             object.__setattr__(self, "records", natural("records", self.records))
+
+    def measuring(self, asked: NumberWorkload) -> tuple[NumberSums, Workload]:
+        """See `MeasuresNumbers`: counts that are asked for have half of the cost; else all are measured together."""
+        numbers = NumberSums(share=_NUMBERS_ALONE) if asked.counts is None else NumberSums(mechanism=self)
+        return numbers.measuring(asked)
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`InvalidInput` where none can run, which says why; `OutOfMemory` where one that may be chosen has none now.

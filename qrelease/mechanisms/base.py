@@ -46,6 +46,7 @@ from qrelease.inference.measurement import Measurement
 from qrelease.inference.synopsis import Synopsis
 from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.privacy.journals import Journal, SharedJournal
+from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.workload import Workload
 
 if TYPE_CHECKING:
@@ -201,6 +202,31 @@ class OfValues(Protocol):
         -------
         sequence of Measure
             What a record adds to each table of sums.
+        """
+
+
+@runtime_checkable
+class MeasuresNumbers(Protocol):
+    """A mechanism that answers questions about numbers beside a workload of counts."""
+
+    def measuring(self, asked: NumberWorkload) -> tuple[Mechanism, Workload]:
+        """What measures the questions and the counts.
+
+        Parameters
+        ----------
+        asked : NumberWorkload
+            What is to be answered.
+
+        Returns
+        -------
+        tuple of Mechanism and Workload
+            Its `release` is asked for this workload of counts: those of the questions' groups where there are no
+            others.
+
+        Raises
+        ------
+        InvalidInput
+            For a question that the mechanism has already.
         """
 
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, final
 
@@ -49,6 +49,7 @@ from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import better_rule, currency, selection_epsilon
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, is_pure, split
 from qrelease.queries.measures import Measure, Needs, grid_of, needs_by_cells, needs_of
+from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 
@@ -67,7 +68,8 @@ class NumberSums:
     Parameters
     ----------
     questions : sequence of str
-        As `NumericQuestion.parse` takes them; quantiles are read off counts by group and bin.
+        As `NumericQuestion.parse` takes them; quantiles are read off counts by group and bin. Those that the workload
+        asks, as `Workload.means` makes them, are added to them.
     clip : mapping of str to (low, high)
         Bounds of columns, values of their grids that are public knowledge; by default those of the schema.
     learn : sequence of str
@@ -97,7 +99,7 @@ class NumberSums:
     True
     """
 
-    questions: Sequence[str]
+    questions: Sequence[str] = ()
     clip: Any = ()
     learn: Sequence[str] = ()
     mechanism: Mechanism | None = None
@@ -114,8 +116,6 @@ class NumberSums:
             if isinstance(given, str) or not isinstance(given, Iterable):
                 raise InvalidInput(f"{field} must be a list of texts, got {given!r}")
             object.__setattr__(self, field, tuple(map(str, given)))
-        if not self.questions:
-            raise InvalidInput("there is no question about numbers, such as 'mean:age by sex'")
         if isinstance(self.clip, Mapping):
             if any(isinstance(bounds, str) or len(bounds) != 2 for bounds in self.clip.values()):
                 raise InvalidInput("clip takes a lower and a higher bound for each column")
@@ -127,6 +127,14 @@ class NumberSums:
     def clips(self) -> dict[str, tuple[float, float]]:
         """The bounds that values are clipped to, by column, as given."""
         return {name: (low, high) for name, low, high in self.clip}
+
+    def measuring(self, asked: NumberWorkload) -> tuple[NumberSums, Workload]:
+        """See `MeasuresNumbers`."""
+        twice = [text for text in asked.texts if text in self.questions]
+        if twice:
+            raise InvalidInput(f"the workload and the mechanism ask {twice[0]!r}, both: leave it out of one of them")
+        counts = Workload.marginals(asked.domain, asked.groups) if asked.counts is None else asked.counts
+        return replace(self, questions=(*self.questions, *asked.texts)), counts
 
     def no_table(self, workload: Workload) -> str | None:
         """Why there is no histogram to draw records from; the other mechanism's reason, where there is one."""
@@ -154,6 +162,8 @@ class NumberSums:
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """Raise `InvalidInput` for questions that sums do not answer, and noise beyond the samplers; `TooLarge`."""
+        if not self.questions:
+            raise InvalidInput("there is no question about numbers, such as 'mean:age by sex'")
         domain = workload.domain
         for column in [*self.clips, *self.learn]:
             grid_of(domain[column])

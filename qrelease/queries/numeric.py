@@ -20,7 +20,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, NoReturn, final, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final, get_args
 
 import numpy as np
 
@@ -28,8 +28,11 @@ from qrelease._util.texts import meant, quoted
 from qrelease._util.typing import Axes, Floats, Mask
 from qrelease.data import predicates
 from qrelease.data.conditions import cell_text, name_text
-from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
+from qrelease.queries.number_workload import NumberWorkload
+
+if TYPE_CHECKING:
+    from qrelease.data.domain import Attribute, Domain
 
 Kind = Literal["sum", "mean", "variance", "quantile", "ratio", "histogram", "count"]
 
@@ -374,6 +377,35 @@ class NumericQuestion:
         return cls(domain, **cls._parts(text))
 
     @classmethod
+    def of(cls, domain: Domain, asked: str | NumericQuestion | NumberWorkload) -> NumericQuestion:
+        """The question that is asked: as a text, by itself, or as a workload of it alone.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe that texts are about.
+        asked : str, NumericQuestion or NumberWorkload
+            The question.
+
+        Returns
+        -------
+        NumericQuestion
+
+        Raises
+        ------
+        InvalidInput
+            For anything else, for several questions, and what `parse` raises.
+        """
+        if isinstance(asked, str):
+            return cls.parse(domain, asked)
+        found = asked.single if isinstance(asked, NumberWorkload) else asked
+        if not isinstance(found, NumericQuestion):
+            raise InvalidInput(
+                f"a question about numbers is a text, such as 'mean:age by sex', got {type(asked).__name__}"
+            )
+        return found
+
+    @classmethod
     def _parts(cls, text: object) -> dict[str, Any]:
         """What a text says, by the names of the parameters of the class."""
         if not isinstance(text, str):
@@ -456,6 +488,22 @@ class NumericQuestion:
         if head["kind"] in get_args(Kind):
             return head["colon"] is not None
         return predicates.like_question(text, names)
+
+    @classmethod
+    def names_kind(cls, text: str) -> bool:
+        """Whether a text begins as a question of a kind that there is, such as `mean:age`; narrower than `spells`.
+
+        Parameters
+        ----------
+        text : str
+            Any text, such as that of a workload, which may have a colon too.
+
+        Returns
+        -------
+        bool
+        """
+        head = _HEAD.match(text)
+        return head is not None and head["kind"] in get_args(Kind) and cls.spells(text)
 
     def __str__(self) -> str:
         """The one spelling that `parse` makes the same question of."""

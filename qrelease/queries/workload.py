@@ -10,11 +10,12 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import chain, combinations, product
 from math import comb
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util.texts import quoted
 from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data import predicates
 from qrelease.data.domain import Domain
@@ -22,6 +23,8 @@ from qrelease.data.marginals.plan import MarginalPlan
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.queries.distinct_records import share
 from qrelease.queries.families import Cells, Intervals, Queries, Residuals, Vectors
+from qrelease.queries.number_workload import NumberWorkload
+from qrelease.queries.numeric import Kind, NumericQuestion
 from qrelease.queries.products import Factor, IntegerRows, Product
 
 MAX_QUERIES = 1 << 28
@@ -259,6 +262,148 @@ class Workload:
         rows = cube.transpose(0, *(1 + named.index(a) for a in axes)).reshape(family.rows.shape)
         return cls(domain, (Group(axes, Vectors(np.ascontiguousarray(rows), family.unit)),))
 
+    # Numbers: what these make is joined with counts by `+`
+
+    @staticmethod
+    def sums(
+        domain: Domain, column: str | Sequence[str], by: str | Sequence[str] = (), where: str = ""
+    ) -> NumberWorkload:
+        """Sums of a column of numbers, by group: `sum:income by region where age >= 18`.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe.
+        column : str or sequence of str
+            The column; a question for each, of several.
+        by : str or sequence of str
+            The columns whose cells are the groups.
+        where : str
+            A condition that the records meet; empty for all records.
+
+        Returns
+        -------
+        NumberWorkload
+            To be released as it is, or with others: `Workload.marginals(…) + Workload.sums(…)`.
+
+        Raises
+        ------
+        InvalidInput, TooLarge
+            As `NumericQuestion` does.
+        """
+        return _asked(domain, "sum", column, by, where)
+
+    @staticmethod
+    def means(
+        domain: Domain, column: str | Sequence[str], by: str | Sequence[str] = (), where: str = ""
+    ) -> NumberWorkload:
+        """Means of a column of numbers, by group: `mean:arr_delay by carrier*origin where dep_delay >= 0`.
+
+        Parameters
+        ----------
+        domain, column, by, where
+            As in `sums`.
+
+        Returns
+        -------
+        NumberWorkload
+            As of `sums`.
+
+        Examples
+        --------
+        >>> domain = Domain.coded({"hours": 100, "sex": 2, "age": 90})
+        >>> named = Workload.means(domain, "hours", by="sex", where="age >= 18")
+        >>> named == Workload.numbers(domain, "mean:hours by sex where age >= 18")
+        True
+        """
+        return _asked(domain, "mean", column, by, where)
+
+    @staticmethod
+    def variances(
+        domain: Domain, column: str | Sequence[str], by: str | Sequence[str] = (), where: str = ""
+    ) -> NumberWorkload:
+        """Variances of a column of numbers, by group.
+
+        Parameters
+        ----------
+        domain, column, by, where
+            As in `sums`.
+
+        Returns
+        -------
+        NumberWorkload
+            As of `sums`.
+        """
+        return _asked(domain, "variance", column, by, where)
+
+    @staticmethod
+    def quantiles(
+        domain: Domain,
+        column: str | Sequence[str],
+        probabilities: float | Sequence[float] = 0.5,
+        by: str | Sequence[str] = (),
+        where: str = "",
+    ) -> NumberWorkload:
+        """Quantiles of a column of numbers, by group: `quantile(.5,.9):air_time by dest`.
+
+        Parameters
+        ----------
+        domain, column, by, where
+            As in `sums`.
+        probabilities : float or sequence of float
+            Which ones; the median by default.
+
+        Returns
+        -------
+        NumberWorkload
+            As of `sums`.
+        """
+        wanted = tuple(probabilities) if isinstance(probabilities, Sequence) else (probabilities,)
+        return _asked(domain, "quantile", column, by, where, wanted)
+
+    @staticmethod
+    def ratios(
+        domain: Domain, condition: str | Sequence[str], by: str | Sequence[str] = (), where: str = ""
+    ) -> NumberWorkload:
+        """Shares of the records that meet a condition, by group: `ratio:arr_delay > 15 by carrier`.
+
+        Parameters
+        ----------
+        domain, by, where
+            As in `sums`.
+        condition : str or sequence of str
+            The condition; a question for each, of several.
+
+        Returns
+        -------
+        NumberWorkload
+            As of `sums`.
+        """
+        return _asked(domain, "ratio", condition, by, where)
+
+    @staticmethod
+    def numbers(domain: Domain, *texts: str) -> NumberWorkload:
+        """Questions about numbers as texts, such as `mean:age by sex`, of any kind.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe.
+        *texts : str
+            As `NumericQuestion.parse` takes them.
+
+        Returns
+        -------
+        NumberWorkload
+            As of `sums`.
+
+        Raises
+        ------
+        InvalidInput, TooLarge
+            As `NumericQuestion.parse` does.
+        """
+        return NumberWorkload(domain, tuple(NumericQuestion.parse(domain, text) for text in texts))
+
     @classmethod
     def parse(cls, domain: Domain, text: str) -> Workload:
         """The workload that a command line spells.
@@ -300,12 +445,22 @@ class Workload:
                 return cls.boxes(domain, [n.strip() for n in rest.split("*")])
             case "where" if rest:
                 return cls.predicates(domain, rest)
+        if NumericQuestion.names_kind(text):
+            raise InvalidInput(
+                f"{quoted(text.strip())} is a question about numbers: ask it by Workload.numbers, or --numbers"
+            )
         raise InvalidInput(
             "a workload is marginals:K, marginals:a*b,c*d, ranges:COLUMN, prefixes:COLUMN, boxes:a*b or"
             f" where:CONDITION, got {text!r}"
         )
 
-    def __add__(self, other: Workload) -> Workload:
+    @overload
+    def __add__(self, other: Workload) -> Workload: ...
+    @overload
+    def __add__(self, other: NumberWorkload) -> NumberWorkload: ...
+    def __add__(self, other: Workload | NumberWorkload) -> Workload | NumberWorkload:
+        if isinstance(other, NumberWorkload):
+            return NumberWorkload(other.domain, other.questions, _joined(self, other.counts))
         if other.domain != self.domain:
             raise InvalidInput("workloads over two different domains cannot be joined")
         return Workload(self.domain, self.groups + other.groups)
@@ -510,6 +665,26 @@ class Workload:
             For a query that the domain cannot have.
         """
         return cls(domain, tuple(_group_from_json(domain, entry) for entry in content))
+
+
+def _asked(
+    domain: Domain,
+    kind: Kind,
+    columns: str | Sequence[str],
+    by: str | Sequence[str],
+    where: str,
+    probabilities: Sequence[float] = (),
+) -> NumberWorkload:
+    """Questions of one kind about one or several columns; of shares, about conditions."""
+    if isinstance(columns, str):
+        columns = (columns,)
+    if kind == "ratio":
+        return NumberWorkload(domain, tuple(NumericQuestion(domain, kind, "", by, where, (), c) for c in columns))
+    return NumberWorkload(domain, tuple(NumericQuestion(domain, kind, c, by, where, probabilities) for c in columns))
+
+
+def _joined(first: Workload, second: Workload | None) -> Workload:
+    return first if second is None else first + second
 
 
 def _ranges(domain: Domain, column: str, *, prefixes: bool) -> Intervals:

@@ -18,6 +18,7 @@ from qrelease.data.schema import domain_from_json, domain_to_json
 from qrelease.data.source import Source
 from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
 from qrelease.mechanisms.base import (
+    MeasuresNumbers,
     Mechanism,
     OfValues,
     OnlineMechanism,
@@ -37,6 +38,7 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, TableDigests
 from qrelease.privacy.resuming import Draws, finished, is_of_release, key_of
 from qrelease.privacy.unit import Unit
+from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.workload import Workload
 from qrelease.release.learned_schema import Learned, Left
 from qrelease.release.manifest import with_id
@@ -422,7 +424,7 @@ class Curator:
     def release(
         self,
         mechanism: Mechanism,
-        workload: Workload,
+        workload: Workload | NumberWorkload,
         cost: Cost,
         *,
         again: bool = False,
@@ -434,8 +436,9 @@ class Curator:
         ----------
         mechanism : Mechanism
             How the release is made, such as `MWEM()`.
-        workload : Workload
-            The k queries to answer.
+        workload : Workload or NumberWorkload
+            The k queries to answer. Numbers, as `Workload.means` makes them, need `NumberSums`, or `Auto`, which spends
+            half of the cost on them. Without counts beside them, those of their groups are answered.
         cost : PureDP, ApproxDP or ZCDP
             What it may cost; all of it is charged.
         again : bool
@@ -468,7 +471,7 @@ class Curator:
     def pay(
         self,
         mechanism: Mechanism,
-        workload: Workload,
+        workload: Workload | NumberWorkload,
         cost: Cost,
         *,
         again: bool = False,
@@ -498,6 +501,7 @@ class Curator:
         BudgetExceeded, InvalidInput, TooLarge, OutOfMemory, LedgerError
             As `release` does, before the charge.
         """
+        mechanism, workload = _measured_by(mechanism, workload)
         if learned is not None:
             return self._pay_with(learned, mechanism, workload, cost)
         charged, paid = self.payment(mechanism, workload, cost, again=again, changed_rows=changed_rows)
@@ -527,7 +531,7 @@ class Curator:
     def payment(
         self,
         mechanism: Mechanism,
-        workload: Workload,
+        workload: Workload | NumberWorkload,
         cost: Cost,
         *,
         again: bool = False,
@@ -550,6 +554,7 @@ class Curator:
         InvalidInput, TooLarge, OutOfMemory, LedgerError
             As `pay` does, before the charge.
         """
+        mechanism, workload = _measured_by(mechanism, workload)
         self._check(mechanism, workload, cost)
         described = parameters(mechanism)  # by now, as a user's own object may fail at it
         if not changed_rows:
@@ -580,7 +585,7 @@ class Curator:
         asked += [] if self.domain.person is None else [self.domain.person.to_json()]
         return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
 
-    def has_paid(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> bool:
+    def has_paid(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> bool:
         """Whether a release of these arguments was paid for and not finished, so that `pay` goes on with it for free.
 
         Parameters
@@ -593,9 +598,10 @@ class Curator:
         bool
             Always False with an insecure seed, for a ledger in memory, and for a mechanism from outside the package.
         """
+        mechanism, workload = _measured_by(mechanism, workload)
         return self._resumable(mechanism) and self._ledger.knows(self._release_key(mechanism, workload, cost))
 
-    def check(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> None:
+    def check(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> None:
         """Raise what `release` would raise of these arguments before its charge; nothing is charged or drawn.
 
         Parameters
@@ -608,7 +614,7 @@ class Curator:
         InvalidInput, TooLarge, OutOfMemory, LedgerError
             As `release` does.
         """
-        self._check(mechanism, workload, cost)
+        self._check(*_measured_by(mechanism, workload), cost)
         self._table.check_bounded()
 
     def _resumable(self, mechanism: Mechanism) -> bool:
@@ -623,9 +629,7 @@ class Curator:
 
     def _check(self, mechanism: Mechanism, workload: Workload, cost: Cost) -> None:
         """Whatever can be known to be wrong before the charge."""
-        _check_made(mechanism)
-        if not isinstance(mechanism, Mechanism):
-            raise InvalidInput(f"a release takes a mechanism such as MWEM(), not an online one, got {mechanism!r}")
+        _check_mechanism(mechanism)
         if not isinstance(workload, Workload):
             raise InvalidInput(f"a release takes a Workload, such as Workload.marginals(domain, 2), got {workload!r}")
         self.domain.check_decided()
@@ -871,6 +875,26 @@ def _described(mechanism: Mechanism) -> bool:
 
 def _not_drawn() -> NoReturn:
     raise LedgerError("the ledger does not hold the schema that was learned for this charge")
+
+
+def _measured_by(mechanism: Mechanism, workload: Workload | NumberWorkload) -> tuple[Mechanism, Workload]:
+    """What measures numbers and counts, and the counts; `InvalidInput` for a mechanism of counts alone."""
+    if not isinstance(workload, NumberWorkload):
+        return mechanism, workload
+    _check_mechanism(mechanism)
+    if not isinstance(mechanism, MeasuresNumbers):
+        raise InvalidInput(
+            f"{mechanism.name} answers counts alone, and {workload.texts[0]!r} is asked: take Auto(), or"
+            f" NumberSums(mechanism=…) around it"
+        )
+    return mechanism.measuring(workload)
+
+
+def _check_mechanism(mechanism: object) -> None:
+    """Raise `InvalidInput` for what is no mechanism."""
+    _check_made(mechanism)
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidInput(f"a release takes a mechanism such as MWEM(), not an online one, got {mechanism!r}")
 
 
 def _check_made(made: object, kind: str = "mechanism") -> None:

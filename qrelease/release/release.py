@@ -20,6 +20,7 @@ from qrelease.inference.synopsis import Estimator, SelfAssessed, Synopsis
 from qrelease.mechanisms.base import Answer, plain
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.privacy.unit import Unit
+from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 from qrelease.release import numbers, synthetic, writer
@@ -148,8 +149,8 @@ class Release:
         InvalidInput
             For a condition that the domain does not know, or queries that the synopsis cannot answer.
         """
-        if isinstance(query, Workload):
-            return self.synopsis.answer(query)
+        if not isinstance(query, str):
+            return self.synopsis.answer(self._asked(query))
         asked = Workload.predicates(self.domain, query)
         numbers = (self.synopsis.answer(asked), *self.error_bars(asked), self.model_bars(asked))
         return Answer(*(float(part[0]) for part in numbers))
@@ -213,7 +214,7 @@ class Release:
 
     def table(
         self,
-        question: str | NumericQuestion,
+        question: str | NumericQuestion | NumberWorkload,
         *,
         frame: Frame = "pandas",
         top: int | None = None,
@@ -227,7 +228,7 @@ class Release:
 
         Parameters
         ----------
-        question : str or NumericQuestion
+        question : str, NumericQuestion or NumberWorkload
             Such as `mean:age by sex where income = '>50K'`, see `NumericQuestion`.
         frame : {"pandas", "polars", "arrow"}
             The kind of data frame.
@@ -337,6 +338,21 @@ class Release:
         wanted = tuple(probabilities) if isinstance(probabilities, Sequence) else (probabilities,)
         return self.table(NumericQuestion(self.domain, "quantile", column, by, where, wanted), frame=frame)
 
+    def median(self, column: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
+        """Medians of a column by group: `quantile` at one half.
+
+        Parameters
+        ----------
+        column, by, where, frame
+            As in `NumericQuestion`, and as in `table`.
+
+        Returns
+        -------
+        data frame
+            As `table` gives it: a row for each group, in the unit of the column.
+        """
+        return self.quantile(column, 0.5, by, where, frame=frame)
+
     def ratio(self, condition: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
         """Which share of each group meets a condition.
 
@@ -356,7 +372,7 @@ class Release:
 
     def difference(
         self,
-        question: str | NumericQuestion,
+        question: str | NumericQuestion | NumberWorkload,
         first: Sequence[str],
         second: Sequence[str],
         *,
@@ -366,7 +382,7 @@ class Release:
 
         Parameters
         ----------
-        question : str or NumericQuestion
+        question : str, NumericQuestion or NumberWorkload
             Such as `mean:age by sex`.
         first, second : sequence of str
             The labels of the two groups, one for each grouping column.
@@ -389,8 +405,8 @@ class Release:
         found = numbers.difference(self, asked, asked.place(first), asked.place(second))
         return as_frame(numbers.line_numbers(found), frame)
 
-    def _question(self, question: str | NumericQuestion) -> NumericQuestion:
-        return NumericQuestion.parse(self.domain, question) if isinstance(question, str) else question
+    def _question(self, question: str | NumericQuestion | NumberWorkload) -> NumericQuestion:
+        return NumericQuestion.of(self.domain, question)
 
     def sample(
         self, where: str, rows: int | None = None, *, seed: int | None = None, frame: Frame | None = None
@@ -426,6 +442,8 @@ class Release:
 
     def _asked(self, workload: Workload | None) -> Workload:
         asked = self.workload if workload is None else workload
+        if not isinstance(asked, Workload):
+            raise InvalidInput(f"a workload of counts is needed, got {asked!r}: numbers are asked for by table")
         if asked.domain != self.domain:
             raise InvalidInput("the workload is over another domain than this release")
         return asked

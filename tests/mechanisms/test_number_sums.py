@@ -305,7 +305,6 @@ def test_persons():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"questions": []}, "no question"),
         ({"questions": "mean:x"}, "list of texts"),
         ({"share": 0}, "share must be above"),
         ({"share": 1.5}, "share must be"),
@@ -320,6 +319,7 @@ def test_parameters_that_are_none(options, said):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({"questions": []}, "no question"),
         ({"questions": ["mean:z"]}, "no column 'z'"),
         ({"clip": {"x": (2, 9)}}, "not on its grid"),
         ({"clip": {"x": (0, 1)}, "learn": ["x"]}, "choose one"),

@@ -7,6 +7,7 @@ from qrelease.apps.cli.shared import (
     clips_of,
     delta_option,
     neighbours_option,
+    numbers_apart,
     schema_options,
     workload_of,
     workload_option,
@@ -75,6 +76,7 @@ def _plan(arguments: argparse.Namespace) -> None:
     from qrelease.data.structural_zeros import narrowed
     from qrelease.evaluation.planning import plan
 
+    numbers_apart(arguments)
     if arguments.clip is not None and arguments.numbers is None:
         raise InvalidInput("--clip needs --numbers")
     clip, learned = clips_of(arguments.clip or [])

@@ -32,6 +32,7 @@ from qrelease.apps.cli.shared import (
     entropy_of,
     ledger_options,
     neighbours_option,
+    numbers_apart,
     protection_options,
     table_of,
     told,
@@ -205,6 +206,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     except (argparse.ArgumentError, SystemExit) as error:
         raise InvalidInput(str(error) if isinstance(error, argparse.ArgumentError) else "see above") from None
     cost_meant(found)
+    numbers_apart(found)
     _mechanism(found)
     return found
 
@@ -220,6 +222,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     read  the records; for who tells of what is wrong with them in other words
     """
     check_memory()
+    numbers_apart(arguments)
     _take_counts(arguments)
     from qrelease.data.table import Table
     from qrelease.privacy import Neighbours

@@ -276,6 +276,17 @@ def default_workload(domain: Domain) -> str:
     return f"marginals:{min(3, len(domain))}"
 
 
+def numbers_apart(arguments: argparse.Namespace) -> None:
+    """Take questions about numbers, such as `mean:age by sex`, out of the workload: they are asked as `--numbers`."""
+    from qrelease.queries.numeric import NumericQuestion
+
+    texts = arguments.workload or []
+    found = [text for text in texts if NumericQuestion.names_kind(text)]
+    if found:
+        arguments.numbers = [*(arguments.numbers or []), *found]
+        arguments.workload = [text for text in texts if text not in found] or None
+
+
 def workload_of(arguments: argparse.Namespace, domain: Domain) -> Workload:
     """The queries of `query_options`."""
     from qrelease.queries.workload import Workload

@@ -103,7 +103,9 @@ class QueryReader:
         if isinstance(query, str):
             return [self._condition(query)]
         if not isinstance(query, Workload):
-            raise InvalidInput(f"a query is a condition or a workload, got {type(query).__name__}")
+            raise InvalidInput(
+                f"a query is a condition or a workload, got {type(query).__name__}; numbers are asked by `numbers`"
+            )
         if query.domain != self._domain:
             raise InvalidInput("the query is over another domain than the table")
         query.check_bounded()

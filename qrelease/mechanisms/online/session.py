@@ -66,6 +66,7 @@ from qrelease.privacy.journals import SharedJournal
 from qrelease.privacy.ledger_guard import SessionLock
 from qrelease.privacy.unit import Unit
 from qrelease.queries.classes import Conjunctions
+from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 
@@ -290,7 +291,9 @@ class OnlineSession:
         """
         return [a for group in self._reader.read(workload) for a in self._serve(group, purse)]
 
-    def numbers(self, question: str | NumericQuestion, purse: Purse | None = None) -> list[NumberAnswer]:
+    def numbers(
+        self, question: str | NumericQuestion | NumberWorkload, purse: Purse | None = None
+    ) -> list[NumberAnswer]:
         """Sums, means, variances, quantiles or shares by group, one answer a group or quantile: `mean:age by sex`.
 
         They are made of linear queries, which are priced, remembered and learned from as others are: see
@@ -298,7 +301,7 @@ class OnlineSession:
         """
         return numbers.answer(self, self._question(question), purse)
 
-    def quote_numbers(self, question: str | NumericQuestion, purse: Purse | None = None) -> Quote:
+    def quote_numbers(self, question: str | NumericQuestion | NumberWorkload, purse: Purse | None = None) -> Quote:
         """The most that the answers of `numbers` would cost now, in all, and a note where they can tell little."""
         asked = self._question(question)
         return replace(numbers.quote(self, asked, purse), note=self.forewarning(asked))
@@ -307,8 +310,8 @@ class OnlineSession:
         """A sentence where the answers to a question can tell little at this session's α, which is public."""
         return numbers.forewarning(question, self.mechanism.alpha)
 
-    def _question(self, question: str | NumericQuestion) -> NumericQuestion:
-        return NumericQuestion.parse(self.domain, question) if isinstance(question, str) else question
+    def _question(self, question: str | NumericQuestion | NumberWorkload) -> NumericQuestion:
+        return NumericQuestion.of(self.domain, question)
 
     def quote(self, query: str | Workload | CanonicalGroup, purse: Purse | None = None) -> Quote:
         """The most that answering would cost now, in all. Nothing is spent or written, and no news is read.

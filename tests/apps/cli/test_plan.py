@@ -31,6 +31,9 @@ def test_the_command(schema, capsys):
         ("mean:a by b", 2, 25_000)
     ]
     assert content["numbers"][0]["half_width"] > 0
+    named = ["--workload" if word == "--numbers" else word for word in asked]
+    assert main([*arguments, *named]) == 0
+    assert json.loads(capsys.readouterr().out)["numbers"] == content["numbers"]
     assert main([*arguments, "--epsilon", "1", "--clip", "a=1..3"]) == 2
     assert capsys.readouterr().err == "qrelease: --clip needs --numbers\n"
     assert main([*arguments, "--epsilon", "1", "--numbers", "mean:a", "--clip", "a=learn"]) == 2

@@ -561,6 +561,18 @@ def test_numbers_come_in_one_charge_with_the_workload(with_hours, mechanism, cap
     assert "epsilon=2 of epsilon=2" in capsys.readouterr().out
 
 
+def test_numbers_named_in_the_workload_are_those_of_numbers(with_hours):
+    same, alone = ["--insecure-seed", "4", "--mechanism", "sums"], ["--workload", "marginals:1"]
+    asked = "mean:hours by sex where sex = 'F'"
+    assert numbers(*same, *alone, "--workload", asked) == 0
+    found = (with_hours / "out" / "numbers.csv").read_text()
+    (with_hours / "out").rename(with_hours / "first")
+    (with_hours / "hours.ledger").unlink(missing_ok=True)
+    assert numbers(*same, *alone, "--numbers", asked) == 0
+    assert (with_hours / "out" / "numbers.csv").read_text() == found
+    assert found.count("\n") == 3
+
+
 def test_numbers_in_parquet_are_a_tidy_table_that_is_verified(with_hours, capsys):
     parquet = pytest.importorskip("pyarrow.parquet")
     asked = ["--numbers", "mean:hours by sex", "--numbers", "quantile(.5,.9):hours", "--numbers", "count by hours"]
@@ -588,6 +600,8 @@ def test_numbers_in_parquet_are_a_tidy_table_that_is_verified(with_hours, capsys
     [
         (["--numbers", "mean:hors by sex"], "no column 'hors'"),
         (["--numbers", "mean:sex"], "holds texts"),
+        (["--workload", "mean:sex"], "holds texts"),
+        (["--workload", "count by sex", "--workload", "avg:hours"], "a workload is"),
         (["--numbers", "quantile(1.2):hours"], "from 0 to 1"),
         (["--numbers", "mean:hours", "--clip", "hours=60..10"], "a lower and a higher"),
         (["--numbers", "mean:hours", "--clip", "hours"], "--clip takes"),
