@@ -16,6 +16,7 @@ from qrelease.inference.update_rules import BoundedRule, ConditionalRule, Update
 from qrelease.mechanisms.accuracy import Promising
 from qrelease.mechanisms.base import (
     CountsMore,
+    MeasuresNumbers,
     Mechanism,
     OfValues,
     OnlineMechanism,
@@ -67,6 +68,7 @@ CONTRACTS = [
         PayingMechanism,
         Untabled,
         CountsMore,
+        MeasuresNumbers,
         OfValues,
         Session,
         Promising,

@@ -123,6 +123,7 @@ def cell_values(attribute: Attribute) -> CellValues:
 
     Examples
     --------
+    >>> from qrelease.data.domain import Attribute
     >>> cell_values(Attribute("age", "number", edges=(0, 18, 65), integer=True)).mean.tolist()
     [8.5, 41.0]
     """
@@ -203,6 +204,7 @@ def cell_quantiles(attribute: Attribute, counts: Floats, probabilities: Floats) 
 
     Examples
     --------
+    >>> from qrelease.data.domain import Attribute
     >>> age = Attribute("age", "number", edges=(0, 10, 20))
     >>> cell_quantiles(age, np.array([[3.0, 1.0]]), np.array([0.5, 0.875])).round(2).tolist()
     [[6.67, 15.0]]
@@ -264,6 +266,7 @@ class NumericQuestion:
 
     Examples
     --------
+    >>> from qrelease.data.domain import Domain
     >>> domain = Domain.coded({"age": 90, "sex": 2})
     >>> question = NumericQuestion.parse(domain, "mean:age by sex where age >= 18")
     >>> question.kind, question.by, question.groups
@@ -615,6 +618,7 @@ class NumericQuestion:
 
         Examples
         --------
+        >>> from qrelease.data.domain import Domain
         >>> domain = Domain.coded({"age": 3, "sex": 2})
         >>> question = NumericQuestion.parse(domain, "mean:age by sex where age >= 1")
         >>> question.tabulated(np.array([5.0, 6, 7, 8, 9, 10])).tolist()
