@@ -10,6 +10,7 @@ Every function raises `InvalidInput` that names the attribute. Values are spelle
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +39,13 @@ _BARE_NAME = re.compile(r"[+-]?\.?\w+(?:[-.+:/]\w+)*")
 
 @final
 class CellsDiffer(InvalidInput):
-    """A condition that other cells of the same column could meet: other edges of bins, or other categories."""
+    """A condition that other cells of the same column could meet: other edges of bins, or other categories.
+
+    column, cut  the column, and the point of its exact grid at which a bin would have to begin; None if there is none
+    """
+
+    column: str = ""
+    cut: int | None = None
 
 
 @final
@@ -267,6 +274,7 @@ def _ordered(attribute: Attribute, value: WrittenValue) -> float | Fraction:
 def _below(attribute: Attribute, number: float | Fraction, operator: str) -> int:
     """How many of the value cells lie below (<) a number, or below and at it (<=)."""
     closed = operator == "<="
+    cut = _first_beyond(attribute, number, closed=closed)
     if not attribute.edges:
         return min(max(int(number) + closed, 0), attribute.values)
     edges: Sequence[float] = attribute.edges
@@ -287,17 +295,29 @@ def _below(attribute: Attribute, number: float | Fraction, operator: str) -> int
     place = bisect_left(edges, number)
     if edges[place] == number and not closed and place < attribute.values:
         return place
-    return _cut_through(attribute, place if edges[place] == number and closed else place - 1)
+    return _cut_through(attribute, place if edges[place] == number and closed else place - 1, cut)
 
 
-def _cut_through(attribute: Attribute, code: int) -> int:
+def _first_beyond(attribute: Attribute, number: float | Fraction, *, closed: bool) -> int | None:
+    """The first point of a grid of numbers that is not below a number; if it is closed, beyond it."""
+    if attribute.grid is None or attribute.kind != "number":
+        return None
+    steps = attribute.grid.steps(number)
+    return math.floor(steps) + 1 if closed else math.ceil(steps)
+
+
+def _cut_through(attribute: Attribute, code: int, cut: int | None) -> int:
+    if cut in attribute.cuts:  # only points of the grid have records
+        return attribute.cuts.index(cut)
     show = attribute.shown if attribute.kind == "date" else "{:.12g}".format
     low, high = (show(edge) for edge in attribute.edges[code : code + 2])
     upper = " (use < or >= there)" if not attribute.whole else ""
-    raise CellsDiffer(
+    error = CellsDiffer(
         f"attribute {attribute.name!r}: the condition cuts through the bin {attribute.label(code)}; "
         f"the nearest edges are {low} and {high}{upper}"
     )
+    error.column, error.cut = attribute.name, cut
+    raise error
 
 
 def _run(start: int, stop: int) -> int:

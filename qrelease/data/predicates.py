@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Concatenate, Literal, NoReturn, ParamSpec, final
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 MAX_MASK_CELLS = 1 << 24  # of the marginal that a predicate is a mask over
 
 MAX_COMPARED = 1 << 20  # categories that the different patterns of a predicate are compared with, unless it has but one
+
+MAX_DIVISIONS = 16  # of bins, by one condition on exact values, which is read again for each
 
 _P = ParamSpec("_P")
 
@@ -117,6 +119,35 @@ def parse(text: str, domain: Domain) -> Predicate:
             f"the attributes of the predicate span {readable(cells)} cells; at most {MAX_MASK_CELLS:,} are allowed"
         )
     return predicate
+
+
+def parse_finely(text: str, domain: Domain, learned: Collection[str] | None = None) -> Predicate:
+    """The predicate of a text, whose comparisons may run through bins of columns with exact values.
+
+    It is over a domain whose bins are divided there, and no more; over this one where none is. Raises what `parse`
+    raises, and `InvalidInput` for a text that divides bins at more than `MAX_DIVISIONS` places.
+
+    learned  what `before_learning` takes; None to parse
+    """
+    finer = domain
+    for _ in range(MAX_DIVISIONS + 1):
+        try:
+            return parse(text, finer) if learned is None else before_learning(text, finer, learned)
+        except conditions.CellsDiffer as error:
+            if error.cut is None:
+                raise
+            finer = _divided(finer, error.column, error.cut)
+    raise InvalidInput(f"a condition may run through bins at {MAX_DIVISIONS} places at most")
+
+
+def _divided(domain: Domain, column: str, cut: int) -> Domain:
+    """A domain with one more bin of a column, which begins at a point of its grid."""
+    axis = domain.axis(column)
+    before = domain.attributes[axis]
+    assert before.grid is not None
+    edges = tuple(sorted((*before.edges, float(before.grid.value(cut)))))
+    attributes = tuple(replace(a, edges=edges) if a is before else a for a in domain.attributes)
+    return replace(domain, attributes=attributes, impossible=())
 
 
 def before_learning(text: str, domain: Domain, learned: Collection[str]) -> Predicate:
@@ -411,6 +442,11 @@ class _Parser:
         try:
             return condition(attribute, *args, **kwargs)
         except InvalidInput as error:
-            if isinstance(error, conditions.CellsDiffer) and attribute.name in self.learned:
+            told = f"condition, position {position}: {error}"
+            if not isinstance(error, conditions.CellsDiffer):
+                raise InvalidInput(told) from None
+            if attribute.name in self.learned:
                 return 0
-            raise InvalidInput(f"condition, position {position}: {error}") from None
+            differs = conditions.CellsDiffer(told)
+            differs.column, differs.cut = error.column, error.cut
+            raise differs from None

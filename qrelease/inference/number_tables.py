@@ -163,7 +163,7 @@ class NumberTable:
             if min(counts.values[i], counts.values[j]) <= _CLEAR * math.sqrt(counts.variance):
                 return Interval(value, float(self.low[i] - self.high[j]), float(self.high[i] - self.low[j]))
             a, b = needs.scale.half / counts.values[i], needs.scale.half / counts.values[j]
-            m = sums.values / counts.values
+            m = {k: sums.values[k] / counts.values[k] for k in (i, j)}  # of other groups it may be 0/0
             rows = [_unit(len(self), {i: -a * m[i], j: b * m[j]}), _unit(len(self), {i: a, j: -b})]
         else:
             raise InvalidInput(f"differences are of counts, sums, means and ratios, not of a {needs.kind}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from qrelease._util.typing import Axes, Ints, Mask
+from qrelease._util.typing import Axes, Codes, Ints, Mask
 from qrelease.data import predicates
 from qrelease.data.fractional_records import sums_by_cell
 from qrelease.data.points import has_points
@@ -19,7 +19,10 @@ def check_values(source: Source, measures: Sequence[Measure]) -> None:
     """Raise `InvalidInput` without records, and where they have bins alone: both are public, as the schema is."""
     if not source.keeps_records:
         raise InvalidInput("sums of numbers are of records: exact counts alone do not have them")
-    for column in dict.fromkeys(m.column for m in measures if m.power):
+    divided = (
+        name for m in measures if m.met for name in _divided(source, predicates.parse_finely(m.met, source.domain))
+    )
+    for column in dict.fromkeys([*(m.column for m in measures if m.power), *divided]):
         axis = source.domain.axis(column)
         if has_points(source.domain[column]) and not (source.points and source.points[axis] is not None):
             raise InvalidInput(f"column {column!r}: this table was made of bins, without the points of its grid")
@@ -56,10 +59,25 @@ def _places(source: Source, column: str) -> Ints:
     return (source.codes(axis) if points is None else points).astype(np.int64)
 
 
+def _finer(source: Source, axis: int, condition: predicates.Predicate) -> Codes:
+    """The records of a column in the bins of a condition, (n,)."""
+    attribute = condition.domain.attributes[axis]
+    missing = source.codes(axis) >= source.domain.attributes[axis].values
+    return np.where(missing, attribute.values, attribute.bins_of(_places(source, source.domain.names[axis])))
+
+
+def _divided(source: Source, condition: predicates.Predicate) -> list[str]:
+    """The columns through whose bins a condition runs, so that it is about their exact values."""
+    finer = condition.domain.attributes
+    return [a.name for a, known in zip(finer, source.domain.attributes, strict=True) if a != known]
+
+
 def _meets(source: Source, condition: str) -> Mask:
-    """Which records meet a condition, (n,)."""
-    parsed = predicates.parse(condition, source.domain)
-    shape = [source.domain.shape[a] for a in parsed.axes]
-    codes = np.ravel_multi_index([source.codes(a).astype(np.int64) for a in parsed.axes], shape)
+    """Which records meet a condition, (n,); by their exact values where it runs through bins."""
+    parsed = predicates.parse_finely(condition, source.domain)
+    divided = _divided(source, parsed)
+    shape = [parsed.domain.shape[a] for a in parsed.axes]
+    cells = [_finer(source, a, parsed) if source.domain.names[a] in divided else source.codes(a) for a in parsed.axes]
+    codes = np.ravel_multi_index([column.astype(np.int64) for column in cells], shape)
     met: Mask = parsed.mask()[codes]
     return met

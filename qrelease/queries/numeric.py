@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final, get_args
 import numpy as np
 
 from qrelease._util.texts import meant, quoted
-from qrelease._util.typing import Axes, Floats, Mask
+from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data import predicates
 from qrelease.data.conditions import cell_text, name_text
 from qrelease.errors import InvalidInput, TooLarge
+from qrelease.queries.met_shares import met_shares
 from qrelease.queries.number_workload import NumberWorkload
 
 if TYPE_CHECKING:
@@ -340,7 +341,8 @@ class NumericQuestion:
             if not isinstance(text, str):
                 raise InvalidInput(f"{part} must be a condition, got {text!r}")
             if text.strip():
-                object.__setattr__(self, part, str(predicates.parse(text, self.domain)))
+                read = predicates.parse if part == "where" else predicates.parse_finely
+                object.__setattr__(self, part, str(read(text, self.domain)))
 
     def _checked_probabilities(self) -> tuple[float, ...]:
         given = self.probabilities
@@ -462,7 +464,8 @@ class NumericQuestion:
             condition = given[part]
             if not condition.strip():
                 continue
-            about = predicates.before_learning(condition, domain, learned).axes
+            read = predicates.before_learning if part == "where" else predicates.parse_finely
+            about = read(condition, domain, learned).axes
             if not {domain.names[axis] for axis in about}.isdisjoint(learned):
                 given |= {part: ""} | ({"kind": "count"} if part == "threshold" else {})
         return cls(domain, **given)
@@ -543,8 +546,36 @@ class NumericQuestion:
 
     @cached_property
     def met(self) -> predicates.Predicate | None:
-        """The condition of a ratio."""
-        return predicates.parse(self.threshold, self.domain) if self.threshold else None
+        """The condition of a ratio: over a domain of finer bins, where it runs through bins of exact values."""
+        return predicates.parse_finely(self.threshold, self.domain) if self.threshold else None
+
+    @property
+    def through_bins(self) -> bool:
+        """Whether the condition of a ratio runs through bins, so that counts of cells do not tell who meets it."""
+        return self.met is not None and not self.met_values.exact
+
+    @property
+    def met_values(self) -> CellValues:
+        """Which part of the records meets the condition of a ratio, in each kind of cell, (m,) from 1 down to 0.
+
+        Two kinds, those that meet it and those that do not; and further ones, of bins that it runs through.
+        """
+        return self._met_cells[0]
+
+    @property
+    def met_cells(self) -> Ints:
+        """The kind of each cell of the marginal on the columns of a ratio's condition, (cells,) in C order."""
+        return self._met_cells[1]
+
+    @cached_property
+    def _met_cells(self) -> tuple[CellValues, Ints]:
+        assert self.met is not None
+        shares = met_shares(self.met, self.domain)
+        both = np.array([[0.0, 1.0]] * 3)  # of which each is there, although no cell may be of it
+        kinds, found = np.unique(np.concatenate([both, np.stack(shares)], axis=1), axis=1, return_inverse=True)
+        low, mean, high = kinds[:, ::-1]
+        cells = len(low) - 1 - found.reshape(-1)[2:]
+        return CellValues(low, high, mean, np.minimum(mean, high)), cells.astype(np.int64)
 
     @cached_property
     def axes(self) -> Axes:
@@ -613,8 +644,8 @@ class NumericQuestion:
         Returns
         -------
         ndarray of float, shape (groups, m)
-            Without the missing cell. For a ratio m is 2: those that meet the condition, and those that do not. For a
-            count it is 1.
+            Without the missing cell. For a ratio m is 2, those that meet the condition, and those that do not; or more,
+            see `met_values`. For a count it is 1.
 
         Examples
         --------
@@ -628,9 +659,9 @@ class NumericQuestion:
         if self.predicate is not None:
             cube = np.where(self._mask(self.predicate), cube, 0.0)
         if self.met is not None:
-            mask = self._mask(self.met)
-            met = self._by_group(np.where(mask, cube, 0.0))
-            return np.concatenate([met, self._by_group(np.where(mask, 0.0, cube))], axis=1)
+            of_cells = self.met_cells.reshape(self._broadcast(self.met))
+            kinds = range(len(self.met_values.mean))
+            return np.concatenate([self._by_group(np.where(of_cells == k, cube, 0.0)) for k in kinds], axis=1)
         return self._by_group(cube)
 
     def _by_group(self, cube: Floats) -> Floats:
@@ -644,7 +675,11 @@ class NumericQuestion:
 
     def _mask(self, predicate: predicates.Predicate) -> Any:
         """Where a condition holds, of a shape that a table on `axes` is broadcast with."""
-        return predicate.mask().reshape([self.domain.shape[a] if a in predicate.axes else 1 for a in self.axes])
+        return predicate.mask().reshape(self._broadcast(predicate))
+
+    def _broadcast(self, predicate: predicates.Predicate) -> list[int]:
+        """The shape in which what is known of a condition's cells goes with a table on `axes`."""
+        return [self.domain.shape[a] if a in predicate.axes else 1 for a in self.axes]
 
 
 ONLY_BOUNDS: Final = "too much noise: the interval is all that the column's bounds allow"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
+import numpy.typing as npt
 
 from qrelease._util.typing import Floats, Mask
 from qrelease.data.predicates import Predicate
@@ -106,8 +107,8 @@ def _product(question: NumericQuestion, weights: Floats, *, running: bool) -> Gr
     """The functional as a product of one family for each column; None where its condition is no product."""
     domain = question.domain
     sides = {} if question.predicate is None else _sides(question.predicate)
-    met = {} if question.met is None else _sides(question.met)
-    if sides is None or met is None or len(met) > 1:
+    met = question.met.axes if question.met is not None else ()
+    if sides is None or len(met) > 1:
         return None
     factors: dict[int, Factor] = {}
     for axis in question.axes:
@@ -121,8 +122,7 @@ def _product(question: NumericQuestion, weights: Floats, *, running: bool) -> Gr
         elif axis in met:
             if axis in question.by_axes:
                 return None
-            both = np.stack([met[axis], ~met[axis]]).astype(np.float64)
-            factors[axis] = _integer_rows(weights @ both * mask)
+            factors[axis] = _integer_rows(weights[:, question.met_cells] * mask)
         elif axis in question.by_axes:
             rows = np.tri(size) if running else np.eye(size)
             factors[axis] = Cells(size) if side is None and not running else _integer_rows(rows * mask)
@@ -181,7 +181,7 @@ def _placed(question: NumericQuestion, cells: int) -> tuple[Mask, Any, Any]:
     if question.by_axes:
         by = np.ravel_multi_index([codes[a] for a in question.by_axes], [domain.shape[a] for a in question.by_axes])
     if question.met is not None:
-        return kept, by, np.where(_mask(question, question.met), 0, 1)
+        return kept, by, _spread(question, question.met, question.met_cells)
     if not question.column:
         return kept, by, np.zeros(len(kept), np.int64)
     column = codes[domain.axis(question.column)]
@@ -190,6 +190,12 @@ def _placed(question: NumericQuestion, cells: int) -> tuple[Mask, Any, Any]:
 
 def _mask(question: NumericQuestion, predicate: Predicate) -> Mask:
     """Where a condition holds, over the flat marginal."""
+    found: Mask = _spread(question, predicate, predicate.mask())
+    return found
+
+
+def _spread(question: NumericQuestion, predicate: Predicate, of_cells: npt.NDArray[Any]) -> Any:
+    """What is known of each cell of a condition's columns, over the flat marginal."""
     shape = [question.domain.shape[a] for a in question.axes]
     narrow = [n if a in predicate.axes else 1 for a, n in zip(question.axes, shape, strict=True)]
-    return np.broadcast_to(predicate.mask().reshape(narrow), shape).reshape(-1)
+    return np.broadcast_to(of_cells.reshape(narrow), shape).reshape(-1)

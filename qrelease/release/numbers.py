@@ -294,10 +294,14 @@ class _Answering:
         return self._made(value, low + centre, high + centre, _quotient(values[:, 3], values[:, 0]) + centre)
 
     def _ratio(self) -> GroupNumbers:
+        met = self.question.met_values
         with np.errstate(invalid="ignore", divide="ignore"):
-            value = np.where(self._n > 0, np.clip(self.counts[:, 0] / self._n, 0, 1), np.nan)
-        values, spread = self._weighted(np.ones(2), np.array([1.0, 0.0]))
-        low, high = quotient_ends(values[:, [1, 0]], _three(spread, 1), (0.0, 1.0), self.quantile)
+            value = np.where(self._n > 0, np.clip(self.counts @ met.mean / self._n, 0, 1), np.nan)
+        ends = (met.mean,) if met.exact else (met.mean, met.low, met.high)
+        values, spread = self._weighted(np.ones(len(met.mean)), *ends)
+        at_least, at_most = (1, 1) if met.exact else (2, 3)
+        low, _ = quotient_ends(values[:, [at_least, 0]], _three(spread, at_least), (0.0, 1.0), self.quantile)
+        _, high = quotient_ends(values[:, [at_most, 0]], _three(spread, at_most), (0.0, 1.0), self.quantile)
         return self._made(value, low, high, _quotient(values[:, 1], values[:, 0]))
 
     def _variance(self) -> GroupNumbers:
@@ -485,7 +489,7 @@ def _ends(question: NumericQuestion) -> tuple[Floats, Floats, Floats]:
     if question.kind == "count":
         return np.ones(1), np.ones(1), np.ones(1)
     if question.kind == "ratio":
-        return np.array([1.0, 0.0]), np.array([1.0, 0.0]), np.ones(2)
+        return question.met_values.low, question.met_values.high, np.ones(len(question.met_values.low))
     return question.values.low, question.values.high, np.ones(len(question.values.low))
 
 

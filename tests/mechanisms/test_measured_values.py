@@ -62,3 +62,50 @@ def test_a_table_of_bins_has_no_values():
     domain = Domain((Attribute("x", "number", edges=(0, 5, 10), within=(0, 9), step=1),))
     with pytest.raises(InvalidInput, match="made of bins"):
         check_values(Table(domain, (np.array([0, 1]),)), [Measure("x", 1, 0, 9)])
+
+
+# A share whose condition runs through bins of exact values
+
+EXACT = Domain(
+    (
+        Attribute("x", "number", edges=(0, 4, 10), integer=True, within=(0, 9), step=1, missing=("",)),
+        Attribute("g", "coded", codes=2, ordered=True),
+    )
+)
+
+
+def exact():
+    """Every value, and none, in each group; with the points, and with bins alone."""
+    points, g = np.tile(np.arange(11), 2), np.repeat([0, 1], 11)
+    bins = np.where(points == 10, 2, (points >= 4).astype(np.int64))
+    return Table(EXACT, (bins, g), points=(points, None)), Table(EXACT, (bins, g)), points, g
+
+
+@pytest.mark.parametrize(
+    ("condition", "met"),
+    [
+        ("x > 5", lambda x, g: (x > 5) & (x < 10)),
+        ("x <= 1 and g = 1", lambda x, g: (x <= 1) & (g == 1)),
+        ("not x in 2..6", lambda x, g: (x < 2) | (x > 6)),
+        ("x < 2 or g = 0", lambda x, g: (x < 2) | (g == 0)),
+        ("x is missing or x >= 9", lambda x, g: x >= 9),
+    ],
+)
+def test_who_meets_a_condition_through_bins_is_told_by_the_exact_values(condition, met):
+    records, _, x, g = exact()
+    sums = needs_of(NumericQuestion.parse(EXACT, f"ratio:{condition} by g"), {}).sums
+    expected = np.where(met(x, g), 1, -1)
+    np.testing.assert_array_equal(record_values(records, sums), expected)
+    totals = [expected[g == 0].sum(), expected[g == 1].sum()]
+    np.testing.assert_array_equal(table_of_sums(records, expected, (1,)), totals)
+
+
+def test_a_table_of_bins_does_not_tell_who_meets_it():
+    records, bins, _, _ = exact()
+    through, along = (
+        Measure(met=str(NumericQuestion.parse(EXACT, f"ratio:{c}").threshold)) for c in ("x > 5", "x > 3")
+    )
+    check_values(records, [through, along])
+    check_values(bins, [along])
+    with pytest.raises(InvalidInput, match="made of bins"):
+        check_values(bins, [through])

@@ -202,3 +202,46 @@ def test_the_mean_of_truth_values_is_told_to_be_a_share():
     with pytest.raises(InvalidInput, match=r"or for a share by ratio:smokes = 'true'$") as refused:
         NumericQuestion.parse(domain, "mean:smokes")
     assert NumericQuestion.parse(domain, str(refused.value).split(" by ")[-1]).kind == "ratio"
+
+
+# Shares whose condition runs through bins of exact values
+
+MINUTES = Domain(
+    (
+        Attribute("delay", "number", edges=(-60, 0, 20, 60, 300), integer=True, within=(-60, 299), step=1),
+        Attribute("carrier", "coded", codes=2),
+    )
+)
+
+
+@pytest.mark.parametrize("text", ["delay > 15", "delay>=16", "not delay <= 15", "delay in 16..299", "delay > 15.0"])
+def test_spellings_of_a_condition_through_bins_are_one_question(text):
+    found = NumericQuestion.parse(MINUTES, f"ratio:{text} by carrier")
+    assert str(found) == "ratio:delay in 16..299 by carrier"
+    assert NumericQuestion.parse(MINUTES, str(found)) == found
+    assert found.through_bins
+    assert found != NumericQuestion.parse(MINUTES, "ratio:delay > 16 by carrier")
+
+
+def test_the_records_of_the_bins_that_it_runs_through_are_apart():
+    found = NumericQuestion.parse(MINUTES, "ratio:delay > 15 by carrier")
+    assert found.met_values.mean.tolist() == [1.0, 4 / 20, 0.0]
+    assert found.met_values.low.tolist() == [1.0, 0.0, 0.0]
+    assert found.met_values.high.tolist() == [1.0, 1.0, 0.0]
+    marginal = np.array([[1.0, 2], [3, 4], [5, 6], [7, 8]]).reshape(-1)
+    assert found.tabulated(marginal).tolist() == [[12, 3, 1], [14, 4, 2]]
+    along = NumericQuestion.parse(MINUTES, "ratio:delay >= 20 by carrier")
+    assert not along.through_bins
+    assert along.tabulated(marginal).tolist() == [[12, 4], [14, 6]]
+
+
+def test_a_condition_on_the_records_does_not_run_through_bins():
+    with pytest.raises(InvalidInput, match=r"cuts through the bin 0\.\.19; the nearest edges are 0 and 20"):
+        NumericQuestion.parse(MINUTES, "count where delay > 15")
+
+
+def test_a_condition_through_bins_may_be_asked_before_others_are_learned():
+    learned = ["carrier"]
+    found = NumericQuestion.before_learning(MINUTES, "ratio:delay > 15 and carrier = 1", learned)
+    assert str(found) == "count"
+    assert NumericQuestion.before_learning(MINUTES, "ratio:delay > 15", learned).through_bins

@@ -470,3 +470,68 @@ def test_nor_is_it_made_up_where_sums_of_other_questions_were_measured(asked, to
     with pytest.raises(InvalidInput, match=told):
         release.table("mean:delay by late")
     assert len(release.table(asked[0])) == (4 if "by" in asked[0] else 1)
+
+
+# Shares whose condition runs through bins: delays of whole minutes in bins of several
+
+MINUTES = replace(
+    BINNED,
+    attributes=(
+        Attribute("delay", "number", edges=EDGES, integer=True, within=(0, 59), step=1, missing=("NA",)),
+        *BINNED.attributes[1:],
+    ),
+)
+THROUGH = "ratio:delay >= 12 by carrier"
+PARTS = [["delay", "carrier"]]
+
+
+@cache
+def in_minutes(seed, rho=0.02, mechanism=None, asked=None):
+    delay, carrier, late = records()
+    points = np.where(delay < 0, 60, delay)
+    bins = np.where(delay < 0, len(EDGES) - 1, np.searchsorted(EDGES, delay, side="right") - 1)
+    table = qr.Table(MINUTES, (bins, carrier, late), points=(points, None, None))
+    curator = qr.Curator(table, qr.Ledger.open(None, qr.ZCDP(rho)), Entropy.insecure(seed))
+    workload = qr.Workload.marginals(MINUTES, PARTS) if asked is None else asked
+    return curator.release(mechanism or qr.Gaussian(), workload, qr.ZCDP(rho))
+
+
+def shares_of(low):
+    delay, carrier, _ = records()
+    return np.array([(delay[carrier == c] >= low).mean() for c in range(3)])
+
+
+def test_without_noise_a_share_through_bins_is_between_those_of_the_bins_beside():
+    table = in_minutes(1, 1e6).table(THROUGH)[:3]
+    np.testing.assert_allclose(table["low_95"], shares_of(20), atol=0.01)  # half a record in a small group
+    np.testing.assert_allclose(table["high_95"], shares_of(10), atol=0.01)
+    part = 8 / 10  # of the values 10 to 19
+    np.testing.assert_allclose(table["value"], shares_of(20) + part * (shares_of(10) - shares_of(20)), atol=1e-3)
+    along = in_minutes(1, 1e6).table("ratio:delay >= 10 by carrier")[:3]
+    np.testing.assert_allclose(along["high_95"], along["low_95"], atol=0.01)
+
+
+@pytest.mark.parametrize("mechanism", [None, qr.NumberSums([THROUGH])])
+def test_shares_through_bins_hold_as_often_as_they_say(mechanism):
+    """At 95 % fewer than 182 of 200 have a chance below 1 %, of each of the larger groups by itself."""
+    tables = [in_minutes(seed, mechanism=mechanism).table(THROUGH, intervals=True)[:2] for seed in range(200)]
+    ends = [np.array([t[name].to_numpy() for t in tables]) for name in ("unbiased_low_95", "unbiased_high_95")]
+    held = (ends[0] <= shares_of(12)[:2]) & (shares_of(12)[:2] <= ends[1])
+    assert (held.sum(axis=0) >= 182).all()
+
+
+def test_a_measured_share_through_bins_is_exact():
+    exact = in_minutes(2, 1e6, qr.NumberSums([THROUGH]))
+    found = exact.table(THROUGH)[:3]
+    np.testing.assert_allclose(found["value"], shares_of(12), atol=1e-3)
+    assert (found["high_95"] - found["low_95"] < 2e-3).all()
+    gap = exact.difference(THROUGH, ["AA"], ["UA"])
+    np.testing.assert_allclose(gap["value"], shares_of(12)[0] - shares_of(12)[1], atol=1e-3)
+
+
+def test_the_difference_of_shares_through_bins_holds_what_the_bins_leave_open():
+    (gap,) = in_minutes(1, 1e6).difference(THROUGH, ["AA"], ["UA"]).itertuples()
+    least, most = shares_of(20), shares_of(10)
+    assert gap.low_95 <= least[0] - most[1] + 1e-3
+    assert gap.high_95 >= most[0] - least[1] - 1e-3
+    assert gap.low_95 < shares_of(12)[0] - shares_of(12)[1] < gap.high_95

@@ -13,6 +13,9 @@ sum V of u(1 - u). What is said to hold follows from numbers that are each withi
 numbers a group. A column whose cells hold several numbers counts as their means; the ends are as much further apart as
 a number may be from its cell's.
 
+Where a share's condition runs through bins of exact values, those that meet it are at least the records of the bins
+that lie in it, and at most those of the bins that touch it.
+
 *Quantiles* are found by halving: at each step a family asks how many records of each group are in the cells up to one
 in the middle, which decides where each group goes on. The cell that is found has a rank within E(1 + p) of p N. They
 pay step by step, and a synopsis is bought on the way only within what was quoted. What they lie between is read off
@@ -33,6 +36,7 @@ import numpy as np
 from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.conditions import cell_text
 from qrelease.data.domain import Domain
+from qrelease.data.predicates import Predicate
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup
@@ -235,19 +239,27 @@ class Families:
         by = [of[a] for a in question.by_axes]
         sizes = [domain.shape[a] for a in question.by_axes]
         self._group: Ints = np.ravel_multi_index(by, sizes) if by else np.zeros(math.prod(shape), np.int64)
-        self._kept = np.ones(len(self._group), np.bool_) if question.predicate is None else self._mask("predicate")
+        self._kept = np.ones(len(self._group), np.bool_)
+        if question.predicate is not None:
+            self._kept = self._spread(question.predicate, question.predicate.mask())
         self._column: Ints = np.zeros(len(self._group), np.int64)
         if question.column:
             self._column = of[domain.axis(question.column)]
             self._kept = self._kept & (self._column < question.attribute.values)
         self.cells = question.attribute.values if question.column else 1
 
-    def _mask(self, name: Literal["predicate", "met"]) -> Mask:
-        predicate = self.question.predicate if name == "predicate" else self.question.met
-        assert predicate is not None
+    def _spread(self, predicate: Predicate, of_cells: Mask) -> Mask:
+        """What is true of the cells of a condition's columns, over the marginal."""
         shape = [self.domain.shape[a] for a in self.axes]
         narrow = [n if a in predicate.axes else 1 for a, n in zip(self.axes, shape, strict=True)]
-        return np.broadcast_to(predicate.mask().reshape(narrow), shape).reshape(-1)
+        return np.broadcast_to(of_cells.reshape(narrow), shape).reshape(-1)
+
+    def _met(self, *, perhaps: bool = False) -> Mask:
+        """Which cells have only records that meet the condition of a ratio; or, perhaps, some."""
+        question = self.question
+        assert question.met is not None
+        share = question.met_values.high if perhaps else question.met_values.low
+        return self._spread(question.met, share[question.met_cells] == 1)
 
     def _family(self, weights: Floats) -> CanonicalGroup:
         """One query a group: weights (cells of the marginal,) in [0, 1], where the records count."""
@@ -264,18 +276,25 @@ class Families:
         """The sum of a number in [0, 1] for each cell of the column."""
         return self._family(of_cells[np.minimum(self._column, len(of_cells) - 1)])
 
-    def meeting(self) -> CanonicalGroup:
-        """How many records meet the condition of a ratio."""
-        return self._family(self._mask("met").astype(np.float64))
+    def meeting(self, *, perhaps: bool = False) -> CanonicalGroup:
+        """How many records meet the condition of a ratio: surely, or perhaps, where it runs through bins."""
+        return self._family(self._met(perhaps=perhaps).astype(np.float64))
 
     @property
     def halves(self) -> bool:
         """Whether the records that meet the condition of a ratio and those that do not are conjunctions, both."""
-        return self.question.met is not None and len(self.question.met.axes) == 1
+        question = self.question
+        return question.met is not None and len(question.met.axes) == 1 and not question.through_bins
+
+    @property
+    def partly(self) -> float:
+        """About which part of the records meets the condition in the bins that it runs through."""
+        met = self.question.met_values
+        return float(met.mean[met.low < met.high].mean())
 
     def rest(self) -> CanonicalGroup:
         """How many records do not meet the condition of a ratio; or how many there are."""
-        return self._family(1.0 - self._mask("met").astype(np.float64)) if self.halves else self.records()
+        return self._family(1.0 - self._met().astype(np.float64)) if self.halves else self.records()
 
     def prefixes(self, upto: Ints) -> CanonicalGroup:
         """How many records of each group are in the cells of the column up to one, (groups,)."""
@@ -310,7 +329,8 @@ class Families:
             case "variance":
                 return [self.weighted(u), self.weighted(1 - u), self.weighted(u * (1 - u))]
             case "ratio":
-                return [self.meeting(), self.rest()]
+                perhaps = [self.meeting(perhaps=True)] if self.question.through_bins else []
+                return [self.meeting(), self.rest(), *perhaps]
         return [self.records()]
 
     def slack(self) -> Floats:
@@ -434,6 +454,9 @@ class _Linear:
             return self._part(families.meeting(), families.rest())[:3]
         met, met_low, met_high = self._numbers(families.meeting())
         n, fewest, most = self._numbers(families.rest())
+        if families.question.through_bins:  # of the bins that it runs through nobody is in the least, all in the most
+            all_met, _, met_high = self._numbers(families.meeting(perhaps=True))
+            met = met + families.partly * np.maximum(all_met - met, 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             value = np.where(n > 0, np.clip(met / n, 0, 1), 0.5)
             low = np.where(most > 0, np.clip(met_low / most, 0, 1), 0.0)

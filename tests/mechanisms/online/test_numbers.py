@@ -8,6 +8,7 @@ from sessions import ADD, CAPS, SWAP, opened, spent
 from worlds import table_of
 
 from qrelease.data.domain import Attribute, Domain
+from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online import numbers
@@ -15,12 +16,15 @@ from qrelease.mechanisms.online.numbers import MAX_ONLINE_GROUPS
 from qrelease.mechanisms.online.purchasing import POLICY
 from qrelease.mechanisms.online.quotes import Quote
 from qrelease.mechanisms.online.session import Online
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import PureDP
+from qrelease.privacy.ledger import Ledger
 from qrelease.queries.canonical import canonical_name
 from qrelease.queries.classes import Conjunctions
 from qrelease.queries.families import Vectors
 from qrelease.queries.numeric import ONLY_BOUNDS, NumericQuestion
 from qrelease.queries.workload import Group, Workload
+from qrelease.release.curator import Curator
 
 DOMAIN = Domain(
     (
@@ -408,3 +412,24 @@ def test_what_was_asked_of_one_column_is_bought_for_its_like():
             assert session.quote_numbers(text).cost is None
             assert {a.source for a in session.numbers(text)} == {"synopsis"}
         assert spent(session) == after
+
+
+def test_a_share_through_bins_is_between_those_of_the_bins_beside():
+    """The delays are kept to the minute, and counted in bins of ten and more."""
+    delay, carrier, late = data()
+    wide = Attribute("delay", "number", edges=(-10, 0, 10, 30), integer=True, within=(-10, 29), step=1)
+    domain = Domain((wide, *DOMAIN.attributes[1:]))
+    binned = Table(domain, (wide.bins_of(delay + 10), carrier, late), points=(delay + 10, None, None))
+    with Ledger.open(None, PureDP(9.0)) as ledger:
+        session = Curator(binned, ledger, Entropy.insecure(4)).open(MECHANISM, PureDP(9.0))
+        quote = session.quote_numbers("ratio:delay > 3 by carrier")
+        found = session.numbers("ratio:delay > 3 by carrier")[:2]
+        assert found[0].cost.epsilon <= quote.cost.epsilon * (1 + 1e-9)
+        assert [a.cost for a in session.numbers("ratio:delay > 3 by carrier")] == [None] * 3
+        along = session.numbers("ratio:delay >= 10 by carrier")[:2]
+    for group, (answer, other) in enumerate(zip(found, along, strict=True)):
+        of_group = delay[carrier == group]
+        assert answer.low <= (of_group >= 10).mean() <= (of_group > 3).mean() <= (of_group >= 0).mean() <= answer.high
+        assert answer.high - answer.low > (of_group >= 0).mean() - (of_group >= 10).mean()
+        assert answer.low <= answer.value <= answer.high
+        assert abs(other.value - (of_group >= 10).mean()) < 0.1
