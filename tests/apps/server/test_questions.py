@@ -76,6 +76,16 @@ def test_numbers_have_an_answer_for_each_group_and_probability(text, answers):
     assert asked.cells == (8 if "age" in text else 6)
 
 
+def test_a_share_through_bins_has_an_answer_for_each_group():
+    delay = Attribute("delay", "number", edges=(0, 20, 60), integer=True, within=(0, 59), step=1)
+    domain = Domain((delay, Attribute("carrier", "coded", codes=3)))
+    asked = read_question(domain, Query(numbers="ratio:delay > 15 by carrier"))
+    assert asked.answers == 3
+    assert asked.asked.through_bins
+    with pytest.raises(InvalidInput, match="cuts through"):
+        read_question(domain, Query(where="delay > 15"))
+
+
 def test_no_text_of_a_range_ends_its_own_quotes():
     """A column and bounds with both kinds of quotes are that column and those bounds, and no further condition."""
     labels = ("it's", 'a "b"', "c' or 1 = 1")

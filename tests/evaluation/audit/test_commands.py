@@ -16,6 +16,7 @@ from qrelease.statistics.catalogue import STATISTICS
 
 ADD, SWAP = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 BOTH = ApproxDP(1.0, 1e-3)
+SUMS_ABOVE = "above-thresholds:a,threshold=2,measure=sum,column=b"
 SCENE = [pytest.param(name, i, id=f"{name}{i}") for name, scenes in SCENES.items() for i in range(len(scenes))]
 MORE = {
     "textbook-mean": "b",
@@ -109,9 +110,13 @@ def test_of_a_command_under_several_noises_only_what_is_noisy_differs(name, i, n
 
 @pytest.mark.slow
 @pytest.mark.parametrize("neighbours", [ADD, SWAP])
-@pytest.mark.parametrize("name", sorted({*STATISTICS} - {"sample-and-aggregate", "mean", "quantile", "most-common"}))
+@pytest.mark.parametrize(
+    "name",
+    [*sorted({*STATISTICS} - {"sample-and-aggregate", "mean", "quantile", "most-common"}), "above-thresholds of sums"],
+)
 def test_of_every_statistic_only_what_is_noisy_differs(name, neighbours):
-    door = command_door(estimated(f"{name}:{MORE.get(name, 'b')}"), BOTH, in_process)
+    asked = f"{name}:{MORE.get(name, 'b')}" if name in STATISTICS else SUMS_ABOVE
+    door = command_door(estimated(asked), BOTH, in_process)
     found = differences("command line", "estimate", door, neighbours, seeds=1)
     assert not found.convicted, str(found)
 
