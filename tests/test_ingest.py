@@ -190,6 +190,16 @@ def sqlite_file(names: list[str], records: list[Any], folder: Path, kind: str = 
     return sqlite_reader(folder / "t.sqlite", "t")
 
 
+def sqlite_query(names: list[str], records: list[Any], folder: Path) -> Reader:
+    """The same rows by a select, which joins another table of as many rows."""
+    sqlite_file(names, records, folder)
+    with contextlib.closing(sqlite3.connect(folder / "t.sqlite")) as connection, connection:
+        connection.execute("create table also (n integer primary key, word)")
+        connection.executemany("insert into also values (?, 'x')", [(number,) for number in range(len(records))])
+    given = ", ".join(["n", *(f't."{name}" as {name}' for name in names)])
+    return sqlite_reader(folder / "t.sqlite", f"select {given} from t join also using (n) where word like 'X'")
+
+
 def pandas_csv(names: list[str], records: list[Any], _: Path) -> Any:
     return pd.read_csv(io.StringIO(csv_text(names, records)))
 
@@ -259,6 +269,7 @@ SOURCES: dict[str, Any] = {
     "Parquet at a URL": at_url(parquet_file(pa.array)),
     "SQLite": sqlite_file,
     "SQLite, numeric columns": lambda *given: sqlite_file(*given, kind="numeric"),
+    "SQLite, a query": sqlite_query,
     "SQLite, columns of text": lambda *given: sqlite_file(*given, kind="text"),
 }
 LOSSY = ("polars", "Arrow", "Parquet", "pandas, categories")  # turn moments, spans and bytes into others of them

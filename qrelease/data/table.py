@@ -283,8 +283,8 @@ class Table:
         parent
             A file with one row for each person, which has the columns that the first has not: see `joined`.
         query
-            Of a DuckDB file: the select that gives the records. It selects columns, filters rows and joins tables. Of a
-            SQLite file or a PostgreSQL server: the name of the table, which is no view.
+            Of a DuckDB or SQLite file: the select that gives the records. It selects columns, filters rows and joins
+            tables. Of a SQLite file or a PostgreSQL server also the name of the table, which is no view.
         dialect
             Of CSV files, the parent too: separator, quote, decimal mark and encoding, where they are not UTF-8 with
             commas.

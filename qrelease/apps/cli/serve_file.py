@@ -11,8 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NoReturn
 
-from qrelease.data.sources.files import files_of, is_remote
+from qrelease.data.sources.files import SQLITE_SUFFIXES, files_of, is_remote
 from qrelease.data.sources.row_queries import tables_read
+from qrelease.data.sources.sqlite_queries import tables_named
 from qrelease.data.sources.stores import places_at, public_name
 from qrelease.errors import InvalidInput
 from qrelease.privacy.ledger_url import LedgerUrl
@@ -125,7 +126,9 @@ def _tables(given: argparse.Namespace) -> set[object]:
     files = [_place(file) for file in files_of(given.data) or [given.data]]
     if given.query is None:
         return set(files)
-    return {(file, table) for file in files for table in tables_read(given.query) or [given.query]}
+    of_sqlite = given.data.suffix.lower() in SQLITE_SUFFIXES
+    tables = (tables_named if of_sqlite else tables_read)(given.query) or [given.query]
+    return {(file, table) for file in files for table in tables}
 
 
 def _place(named: Path | str | LedgerUrl) -> object:

@@ -87,8 +87,8 @@ def query_option(parser: OptionParser) -> None:
     parser.add_argument(
         "--query",
         metavar="SQL",
-        help="where the data are a DuckDB file, the select statement that gives the records; where they are in SQLite"
-        " or PostgreSQL, the name of their table",
+        help="where the data are in DuckDB or SQLite, the select statement that gives the records; where they are in"
+        " SQLite or PostgreSQL, the name of their table",
     )
 
 

@@ -14,6 +14,8 @@ from typing import IO, Any, TextIO
 from qrelease.data.sources.stores import Place, StoredObject
 from qrelease.errors import InvalidInput
 
+_UNPACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+
 _AHEAD = 1 << 23
 """Bytes that are asked of a store at a time."""
 
@@ -24,18 +26,9 @@ READ_ERRORS = (OSError, EOFError, lzma.LZMAError)
 def open_bytes(path: Place) -> IO[bytes]:
     """The bytes of a file, decompressed as its suffix says."""
     raw: Any = io.BufferedReader(path.open(), _AHEAD) if isinstance(path, StoredObject) else path
-    found: Any
-    match path.suffix:
-        case ".gz":
-            found = gzip.open(raw, "rb")
-        case ".xz":
-            found = lzma.open(raw, "rb")
-        case ".bz2":
-            found = bz2.open(raw, "rb")
-        case _:
-            found = raw.open("rb") if raw is path else raw
-    opened: IO[bytes] = found
-    return opened
+    unpack = _UNPACKED.get(path.suffix, open if raw is path else None)
+    found: IO[bytes] = raw if unpack is None else unpack(raw, "rb")
+    return found
 
 
 def open_text(path: Place, encoding: str = "utf-8") -> TextIO:
