@@ -15,6 +15,8 @@ from sources import FRAME, RECORDS, ROWS
 from stores import NO_S3, basic, s3_server, web_server
 
 from qrelease.apps.cli import main
+from qrelease.apps.cli.serve import dataset_options, server_options
+from qrelease.apps.cli.serve_file import read_serve_file
 from qrelease.data.domain import Domain
 from qrelease.data.person import Person
 from qrelease.data.schema import to_toml
@@ -104,10 +106,12 @@ def test_a_web_server_gives_the_records_of_its_file(name, web, folder):
 @pytest.mark.parametrize(
     "name", [*SINGLE, "with a space+plus.csv", "with%20a%20space%2Bplus.csv", "deep/*/part-*.parquet"]
 )
+@pytest.mark.slow
 def test_a_store_gives_the_records_of_its_objects(name, s3, folder):
     same(Table.read(s3.url(name), DOMAIN), folder)
 
 
+@pytest.mark.slow
 def test_two_stars_of_a_store_are_many_folders(s3):
     def names(pattern):
         return [str(found) for found in found_objects(s3.url(pattern))]
@@ -120,6 +124,7 @@ def test_two_stars_of_a_store_are_many_folders(s3):
     assert (str(reader.path), reader.path.name) == ("s3://people/deep/**/part-*.parquet", "part-*.parquet")
 
 
+@pytest.mark.slow
 def test_an_object_that_is_written_meanwhile_is_refused(s3):
     s3.put("fresh.csv", csv_bytes())
     reader = open_reader(s3.url("fresh.csv"))
@@ -138,6 +143,7 @@ def test_an_object_that_is_written_meanwhile_is_refused(s3):
         ("deep/er/wrong.csv", r"s3://people/deep/er/wrong.csv line 2: column 'ward': value 'nowhere'"),
     ],
 )
+@pytest.mark.slow
 def test_a_store_is_told_of_by_the_names_of_its_objects_alone(name, said, s3):
     with pytest.raises(InvalidInput, match=said) as error:
         Table.read(s3.url(name), DOMAIN)
@@ -146,6 +152,7 @@ def test_a_store_is_told_of_by_the_names_of_its_objects_alone(name, said, s3):
     assert "endpoint" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_store_that_nobody_answers_for_is_told_of_without_credentials(s3):
     url = s3.url("t.csv").replace(str(s3.port), "1")
     with pytest.raises(InvalidInput, match=r"^s3://people/t\.csv cannot be read: ") as error:
@@ -155,6 +162,7 @@ def test_a_store_that_nobody_answers_for_is_told_of_without_credentials(s3):
     assert s3.secret not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_store_that_refuses_is_told_of_by_where_credentials_are(tmp_path):
     """In a process of its own, without any of this machine."""
     if NO_S3:
@@ -322,6 +330,26 @@ def test_a_release_from_a_url_is_that_of_the_file_and_no_file_has_the_credential
     again = {file.name: file.read_bytes() for file in Path("out").iterdir()}
     assert again["synthetic.csv"] == written["synthetic.csv"]
     assert again["answers.csv"] == written["answers.csv"]
+
+
+def test_a_job_file_and_a_file_of_datasets_name_urls(web, in_folder, capsys):
+    Path("people.toml").write_text(to_toml(Domain(RECORDS)))
+    url = web.at(f"t.csv?{SIGNED}", f"ada:{SPELLED}@")
+    Path("jobs.toml").write_text(
+        f'data = "{url}"\nschema = "people.toml"\nledger = "people.ledger"\n[total]\nepsilon = 1.0\n'
+        '[[release]]\nout = "out"\nepsilon = 1.0\nworkload = "marginals:1"\n'
+    )
+    assert main(["run", "jobs.toml"]) == 0
+    assert Path("out", "synthetic.csv").exists()
+    told = capsys.readouterr()
+    assert "hidden" not in told.out + told.err
+    tables = "".join(
+        f'[datasets.{name}]\ndata = "{at}"\nschema = "people.toml"\nledger = "{name}.ledger"\nepsilon = 1.0\n'
+        for name, at in (("a", url), ("b", web.at("t.csv")))
+    )
+    Path("serve.toml").write_text(tables)
+    with pytest.raises(InvalidInput, match=r"datasets a and b have the same data"):
+        read_serve_file(Path("serve.toml"), server_options, dataset_options)
 
 
 @pytest.mark.parametrize("name", ["none.csv", "wrong.csv", "part-*.parquet"])
