@@ -38,7 +38,7 @@ def started(python: Path, folder: Path, code: str) -> float:
     """Seconds of processor time of a process, the least of some after a first one."""
     (folder / "t.csv").write_text("a\n0\n1\n")
     last = "import resource; used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime + used.ru_stime)"
-    command = [python, "-c", f"{code}; {last}"]
+    command = [str(python), "-c", f"{code}; {last}"]
     found = [
         float(subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder).stdout)
         for _ in range(REPEATS + 1)
