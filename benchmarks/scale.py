@@ -1,6 +1,6 @@
 """What reading records into codes takes beside polars and pyarrow reading the same, and all marginals of a large file.
 
-    python -m benchmarks.scale [--quick] [--rows N] [--spark N] [--json]
+    python -m benchmarks.scale [--quick] [--rows N] [--spark N] [--executors N] [--json]
 
 A made-up table of 15 columns (six of texts, six of whole numbers, two of decimals, one of days; `--quick` 300,000 rows,
 else 2,000,000) is written to a temporary folder in each format and read by each library with its own defaults, and by
@@ -27,6 +27,12 @@ what starting them took, which does not grow with the rows, is left out of it as
 `at_work_over_handed_over`, of processor time, says what is ours. Where others use the machine, seconds say little of
 it. So there is also the processor time of all processes of each (Linux): `cpu_ratio` is that of Spark, shared by two
 cores, over that of the table on its one, and `least_cpu_ratio` the same of handing over alone.
+
+`--executors N` does the same on 1, 2 and 4 executors of one core each, which are processes of their own as on a
+cluster (`local-cluster[n,1,1024]`). That 1e11 rows on 100 cores take a hundredth of what one core takes rests on this:
+all counts are the same, and the processor time of all processes does not grow with the executors. `cpu_over_1` is that
+of each, over the one of one executor, once the workers are at work; `hours_…` is of that processor time. On a machine
+with fewer cores than executors seconds show nothing, and are left out.
 """
 
 import argparse
@@ -57,6 +63,7 @@ SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
 DAYS = 1000
 PERSON, EACH, KEPT = "person", 10, 5
 FIRST_DAY = 18_262
+EXECUTORS = (1, 2, 4)
 
 
 def domain() -> Domain:
@@ -221,6 +228,24 @@ def beside_spark(rows: int) -> dict[str, Any]:
     }
 
 
+def on_executors(rows: int) -> dict[str, Any]:
+    """A table, and Spark on executors that are processes of their own, on the same file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(Path(folder), rows)
+        plain = counted(path)
+        found = {number: counted(path, f"local-cluster[{number},1,1024]") for number in EXECUTORS}
+    one = found[EXECUTORS[0]]["at_work_cpu"]
+    return {
+        "rows": rows,
+        "table_cpu": plain["cpu"],
+        **{f"executors_{number}": each["executors"] for number, each in found.items()},
+        **{f"at_work_cpu_{number}": each["at_work_cpu"] for number, each in found.items()},
+        **{f"cpu_over_1_{number}": each["at_work_cpu"] / one for number, each in found.items()},
+        "hours_of_1e11_rows_on_100_cores": max(e["at_work_cpu"] for e in found.values()) / rows * 1e11 / 100 / 3600,
+        "equal_counts": {plain["digest"]} == {each["digest"] for each in found.values()},
+    }
+
+
 def count(path: str, master: str | None, *, persons: bool) -> dict[str, Any]:
     """Read and count, in a process of its own: by Spark, or with a few records kept of each person, if it is said."""
     from hashlib import sha256
@@ -246,6 +271,9 @@ def count(path: str, master: str | None, *, persons: bool) -> dict[str, Any]:
         again = spent(), time.perf_counter()
         spark.source(frame, universe).counts(asked)
         at_work = {"at_work": time.perf_counter() - again[1], "at_work_cpu": spent() - again[0]}
+        assert frame is not None
+        known = frame.sparkSession.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+        at_work["executors"] = max(len(known) - 1, 1)  # the driver is one of them, and on one machine the only one
     return {
         "digest": sha256(np.concatenate(found).tobytes()).hexdigest(),
         "sets": len(asked),
@@ -298,6 +326,8 @@ def started(master: str) -> Any:
         "spark.driver.memory": "4g",
         "spark.executorEnv.OMP_NUM_THREADS": "1",
         "spark.sql.files.maxPartitionBytes": "4m",
+        "spark.scheduler.minRegisteredResourcesRatio": "1",  # all executors are at work from the first task on
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "600s",
     }
     return SparkSession.builder.master(master).config(map=settings).getOrCreate()
 
@@ -312,15 +342,20 @@ def main() -> int:
     )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--spark", type=int, metavar="N")
+    parser.add_argument("--executors", type=int, metavar="N")
     parser.add_argument("--count", help=argparse.SUPPRESS)
     parser.add_argument("--master", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.count:
         print(json.dumps(count(arguments.count, arguments.master, persons=arguments.persons)))
         return 0
-    if arguments.rows or arguments.spark:
-        spark, rows = arguments.spark, arguments.rows
-        found = beside_spark(spark) if spark else large(rows, persons=arguments.persons)
+    if arguments.rows or arguments.spark or arguments.executors:
+        if arguments.executors:
+            found = on_executors(arguments.executors)
+        elif arguments.spark:
+            found = beside_spark(arguments.spark)
+        else:
+            found = large(arguments.rows, persons=arguments.persons)
         print(
             json.dumps(found)
             if arguments.json

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -28,6 +29,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from stores import web_server
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Person
@@ -37,6 +39,7 @@ from qrelease.data.sources.databases import sqlite_reader
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoder import Spellings
 from qrelease.data.sources.encoding import Reader
+from qrelease.data.sources.files import open_reader
 from qrelease.data.spelling import meaning, text_of
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
@@ -142,6 +145,30 @@ def arrow_file(names: list[str], records: list[Any], folder: Path) -> Path:
     return folder / "t.arrow"
 
 
+@cache
+def served(folder: Path) -> str:
+    """The address of a web server over a folder, which ends with the tests."""
+    return CLOSING.enter_context(web_server(folder)).url
+
+
+CLOSING = contextlib.ExitStack()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def closing() -> Iterator[None]:
+    with CLOSING:
+        yield
+
+
+def at_url(make: Any) -> Any:
+    """A file, read from a web server."""
+
+    def source(names: list[str], records: list[Any], folder: Path) -> Reader:
+        return open_reader(served(folder) + make(names, records, folder).name)
+
+    return source
+
+
 def json_lines(names: list[str], records: list[Any], folder: Path) -> Path:
     lines = [json.dumps({"n": number, **dict.fromkeys(names, value)}) for number, value in enumerate(records)]
     lines = lines or [json.dumps(dict.fromkeys(["n", *names]))]
@@ -161,6 +188,16 @@ def sqlite_file(names: list[str], records: list[Any], folder: Path, kind: str = 
                 f"insert into t values ({', '.join('?' * (len(names) + 1))})", [number, *[value] * len(names)]
             )
     return sqlite_reader(folder / "t.sqlite", "t")
+
+
+def sqlite_query(names: list[str], records: list[Any], folder: Path) -> Reader:
+    """The same rows by a select, which joins another table of as many rows."""
+    sqlite_file(names, records, folder)
+    with contextlib.closing(sqlite3.connect(folder / "t.sqlite")) as connection, connection:
+        connection.execute("create table also (n integer primary key, word)")
+        connection.executemany("insert into also values (?, 'x')", [(number,) for number in range(len(records))])
+    given = ", ".join(["n", *(f't."{name}" as {name}' for name in names)])
+    return sqlite_reader(folder / "t.sqlite", f"select {given} from t join also using (n) where word like 'X'")
 
 
 def pandas_csv(names: list[str], records: list[Any], _: Path) -> Any:
@@ -228,8 +265,11 @@ SOURCES: dict[str, Any] = {
     "Arrow, a file": arrow_file,
     "polars, lazy": frame(polars_loose, pl.LazyFrame),
     "JSON lines": json_lines,
+    "csv.gz at a URL": at_url(csv_file(".gz", gzip.compress)),
+    "Parquet at a URL": at_url(parquet_file(pa.array)),
     "SQLite": sqlite_file,
     "SQLite, numeric columns": lambda *given: sqlite_file(*given, kind="numeric"),
+    "SQLite, a query": sqlite_query,
     "SQLite, columns of text": lambda *given: sqlite_file(*given, kind="text"),
 }
 LOSSY = ("polars", "Arrow", "Parquet", "pandas, categories")  # turn moments, spans and bytes into others of them

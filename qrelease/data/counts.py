@@ -26,6 +26,7 @@ from qrelease._util.typing import Axes, Codes, Ints
 from qrelease.data.domain import Domain
 from qrelease.data.fingerprint import digest_of, record_sums, schema_digest
 from qrelease.data.schema import domain_from_json, domain_to_json
+from qrelease.data.sources.stores import is_url
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
@@ -99,14 +100,14 @@ class Counts:
     def of(cls, table: Table, sets: Sequence[Axes], origin: str | os.PathLike[str] | None = None) -> Counts:
         """The counts of a table on some sets of columns, and on each single column.
 
-        origin  the file that it was read from, under any of its names
+        origin  the file that it was read from, under any of its names, or a URL without credentials
         """
         check_countable(table.domain)
         asked = list(
             dict.fromkeys([*(tuple(sorted(axes)) for axes in sets), *((a,) for a in range(len(table.domain)))])
         )
         sums = record_sums(table.columns, _KEY)
-        place = "" if origin is None else digest_of(_KEY, os.path.realpath(origin))
+        place = "" if origin is None else digest_of(_KEY, origin if is_url(origin) else os.path.realpath(origin))
         tables = dict(zip(asked, table.counts(asked), strict=True))
         return cls(table.domain, tables, len(table), sums, (sums,), (place,), table.private_size)
 

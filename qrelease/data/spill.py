@@ -5,21 +5,18 @@ The files have no name, in the folder that TMPDIR names, and are mapped into mem
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from tempfile import TemporaryFile, gettempdir
+from collections.abc import Sequence
+from tempfile import TemporaryFile
 from typing import IO, Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
 
 from qrelease._util import memory
+from qrelease._util.temporary import told_of_full_disk
 from qrelease.data.sources.kernels import BUCKETS, bucket_order, count_buckets, gather_buckets, read_only
-from qrelease.errors import OutOfMemory
 
 Columns = list[npt.NDArray[Any]]
 
@@ -34,8 +31,6 @@ _BLOCK_RECORDS: Final = 1 << 17
 
 _MEMORY_FRACTION: Final = 4
 """Columns that take more than such a part of the free memory go to files."""
-
-_FULL: Final = "the records do not fit in the folder of temporary files: name another by TMPDIR"
 
 
 @final
@@ -67,14 +62,14 @@ class Spill:
         """All columns, of which nothing is kept here; and where the buckets of each run are, of records in runs."""
         if self._files:
             self._write()
-            with _told_of_full_disk():
+            with told_of_full_disk():
                 mapped = list(map(_mapped, self._files, self._types))
             return mapped, np.array(self._cuts) if self._by_word else None
         return list(map(_joined, self._pieces, self._types)), None
 
     def _write(self) -> None:
         """What is in memory goes to the files."""
-        with _told_of_full_disk():
+        with told_of_full_disk():
             if not self._files:
                 self._files = [TemporaryFile() for _ in self._types]  # noqa: SIM115
             if self._by_word:
@@ -163,26 +158,6 @@ def ordered_by_bucket(words: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int3
 def held(most: int) -> int:
     """Bytes of columns that are held in memory: at most so many, and a fourth of what is free."""
     return min(memory.free() // _MEMORY_FRACTION, most)
-
-
-def check_disk(needed: int) -> None:
-    """Raise `OutOfMemory` where the folder of temporary files has not room for so many bytes.
-
-    Without their number, which tells of the records.
-    """
-    if needed > shutil.disk_usage(gettempdir()).free:
-        raise OutOfMemory(_FULL)
-
-
-@contextmanager
-def _told_of_full_disk() -> Iterator[None]:
-    """The same where the disk is full in the end, or files may not become as large."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        raise OutOfMemory(_FULL) from None
 
 
 def _joined(pieces: Columns, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

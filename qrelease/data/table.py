@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util import memory
+from qrelease._util.temporary import check_disk
 from qrelease._util.typing import Axes, Codes, Ints
 from qrelease.data.derived_columns import derived
 from qrelease.data.domain import Attribute, Domain
@@ -29,7 +30,7 @@ from qrelease.data.sources.encoding import Reader, Schema, domain_of_records, en
 from qrelease.data.sources.files import csv_reader, open_reader
 from qrelease.data.sources.frames import FrameReader
 from qrelease.data.sources.parquet import ParquetReader
-from qrelease.data.spill import MAX_BYTES, Spill, check_disk
+from qrelease.data.spill import MAX_BYTES, Spill
 from qrelease.data.structural_zeros import narrowed
 from qrelease.errors import InvalidInput, OutOfMemory
 
@@ -264,14 +265,15 @@ class Table:
     ) -> Table:
         """Read the records of a file, or of all files of a pattern such as `part-*.parquet`.
 
-        Or those of a table on a PostgreSQL server. By the suffix a file is Parquet (.parquet, .pq), Arrow (.arrow,
-        .feather, .ipc), JSON lines (.jsonl, .ndjson), of DuckDB (.duckdb, .ddb) or SQLite (.sqlite, .sqlite3, .db),
-        else CSV.
+        Or those of a table on a PostgreSQL server, or of an object in a store or on a web server. By the suffix a file
+        is Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc), JSON lines (.jsonl, .ndjson), of DuckDB (.duckdb,
+        .ddb) or SQLite (.sqlite, .sqlite3, .db), else CSV.
 
         Parameters
         ----------
         path
-            The file; or the text `postgresql://user@host/database`.
+            The file; or a text, a URL (`s3://bucket/people.parquet`, `gs://…`, `https://…`, `file://…`), or
+            `postgresql://user@host/database`.
         schema
             A `Domain`, or the path of a schema file, which declare the columns: those that it does not name are not
             read. There has to be one; without it the error says how to make one.
@@ -281,8 +283,8 @@ class Table:
         parent
             A file with one row for each person, which has the columns that the first has not: see `joined`.
         query
-            Of a DuckDB file: the select that gives the records. It selects columns, filters rows and joins tables. Of a
-            SQLite file or a PostgreSQL server: the name of the table, which is no view.
+            Of a DuckDB or SQLite file: the select that gives the records. It selects columns, filters rows and joins
+            tables. Of a SQLite file or a PostgreSQL server also the name of the table, which is no view.
         dialect
             Of CSV files, the parent too: separator, quote, decimal mark and encoding, where they are not UTF-8 with
             commas.
@@ -302,7 +304,8 @@ class Table:
             return cls.of_reader(reader, schema, columns)
         if reader.keyed:
             raise InvalidInput(
-                f"{path}: records that join a parent need one list of columns; in JSON lines each record has its own"
+                f"{reader.path}: records that join a parent need one list of columns; in JSON lines each record has its"
+                " own"
             )
         domain = selected_columns(schema, columns, reader)
         if domain.person is None:
@@ -312,7 +315,9 @@ class Table:
         own = [name for name in domain.names if name.strip() in [known.strip() for known in reader.header]]
         others = [name for name in domain.names if name not in own]
         if not own or not others:
-            raise InvalidInput(f"{path} has {'none' if others else 'all'} of the columns: a parent has some of them")
+            raise InvalidInput(
+                f"{reader.path} has {'none' if others else 'all'} of the columns: a parent has some of them"
+            )
         parts = [narrowed(replace(domain, impossible=()), names) for names in (own, others)]
         return cls.of_reader(reader, parts[0]).joined(cls.read(parent, parts[1], dialect=dialect)).ordered(domain)
 

@@ -139,12 +139,16 @@ class TwoTables:
         domain = selected_columns(schema, None, reader)
         domain.check_decided()
         if reader.keyed or domain.person is None or domain.person.derive:
-            raise InvalidInput(f"{path}: two tables need named columns, and a key of both: a [person] without derive")
+            raise InvalidInput(
+                f"{reader.path}: two tables need named columns, and a key of both: a [person] without derive"
+            )
         header = [known.strip() for known in reader.header]
         own = [name for name in domain.names if name.strip() in header]
         others = [name for name in domain.names if name not in own]
         if not own or not others:
-            raise InvalidInput(f"{path} has {'none' if others else 'all'} of the columns: a parent has some of them")
+            raise InvalidInput(
+                f"{reader.path} has {'none' if others else 'all'} of the columns: a parent has some of them"
+            )
         children = Table.of_reader(reader, narrowed(domain, own))
         return cls.of(Table.read(parent, narrowed(domain, others), dialect=dialect), children)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qrelease.data.sources.kernels import BUCKETS
-from qrelease.data.spill import Spill, check_disk, held
+from qrelease.data.spill import Spill, held
 from qrelease.errors import OutOfMemory
 
 TYPES = [np.dtype(np.uint8), np.dtype(np.uint32), np.dtype(np.int64)]
@@ -65,14 +65,6 @@ def test_nothing_is_columns_of_nothing():
         found, cuts = Spill(TYPES, 0, by_word=by_word).whole()
         assert [(column.shape, column.dtype) for column in found] == [((0,), dtype) for dtype in TYPES]
         assert cuts is None
-
-
-def test_what_no_disk_has_room_for_is_refused_without_its_size():
-    check_disk(1)
-    with pytest.raises(
-        OutOfMemory, match=r"^the records do not fit in the folder of temporary files: name another by TMPDIR$"
-    ):
-        check_disk(1 << 80)
 
 
 def test_a_fourth_of_what_is_free_is_held_and_no_more_than_is_said(free_memory):

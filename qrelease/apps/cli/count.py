@@ -7,6 +7,7 @@ from pathlib import Path
 from qrelease.apps.cli.shared import (
     DATA,
     check_memory,
+    data_place,
     dialect_of,
     dialect_options,
     schema_options,
@@ -19,7 +20,9 @@ from qrelease.errors import InvalidInput
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_count)
-    parser.add_argument("data", type=Path, nargs="+", metavar="SHARD", help=f"{DATA}; each record is in one shard only")
+    parser.add_argument(
+        "data", type=data_place, nargs="+", metavar="SHARD", help=f"{DATA}; each record is in one shard only"
+    )
     dialect_options(parser)
     schema_options(parser)
     workload_option(parser)
@@ -34,9 +37,11 @@ def options(parser: argparse.ArgumentParser) -> None:
 def _count(arguments: argparse.Namespace) -> None:
     check_memory()
     from qrelease.data.counts import SUFFIX, Counts, check_countable
+    from qrelease.data.sources.stores import public_name
     from qrelease.data.table import Table
 
-    files = [arguments.out / f"{shard.name}{SUFFIX}" for shard in arguments.data]
+    shards = [str(shard) if isinstance(shard, Path) else public_name(shard) for shard in arguments.data]
+    files = [arguments.out / f"{Path(shard).name}{SUFFIX}" for shard in shards]
     twice = next((file for i, file in enumerate(files) if file in files[:i] or file.exists()), None)
     if twice is not None:
         raise InvalidInput(f"{twice} exists already: each shard is counted once")
@@ -44,8 +49,8 @@ def _count(arguments: argparse.Namespace) -> None:
         arguments.out.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(f"{arguments.out} cannot be made: {error.strerror}") from None
-    for shard, file in zip(arguments.data, files, strict=True):
-        table = Table.read(shard, arguments.schema, arguments.columns, dialect=dialect_of(arguments))
+    for data, shard, file in zip(arguments.data, shards, files, strict=True):
+        table = Table.read(data, arguments.schema, arguments.columns, dialect=dialect_of(arguments))
         check_countable(table.domain)
         Counts.of(table, workload_of(arguments, table.domain).sets, shard).save(file)
         print(f"wrote {file}")

@@ -118,7 +118,8 @@ def warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl) -> No
     if isinstance(arguments.data, str):  # on a server, which has no folder
         return
     parent = getattr(arguments, "parent", None)
-    mine = [file.resolve() for file in (*_files_of(arguments.data), *filter(None, [parent]))]
+    parents = [parent] if isinstance(parent, Path) else []
+    mine = [file.resolve() for file in (*_files_of(arguments.data), *parents)]
     names, own = {dataset_of(arguments), *map(dataset_name, mine)}, path.resolve() if isinstance(path, Path) else None
     likely: list[Path] = []
     shared: dict[Path, str] = {}
@@ -171,7 +172,9 @@ def ledger_path(arguments: argparse.Namespace) -> Path | LedgerUrl:
         named: Path | LedgerUrl = arguments.ledger
         return named
     if isinstance(arguments.data, str):
-        raise InvalidInput("records on a server have no folder for their ledger: say with --ledger where it is")
+        raise InvalidInput(
+            "records on a server, or at a URL, have no folder for their ledger: say with --ledger where it is"
+        )
     folder: Path = arguments.data.resolve().parent
     dataset = dataset_of(arguments)
     if not dataset or Path(dataset).name != dataset:

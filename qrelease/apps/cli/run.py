@@ -120,6 +120,7 @@ def _checked(where: str, given: object, known: tuple[str, ...]) -> dict[str, Any
 def _parsed(where: str, folder: Path, given: Mapping[str, Any]) -> argparse.Namespace:
     """The arguments of a release as the command line would read them; an error says which release is wrong."""
     from qrelease.apps.cli.release import parsed
+    from qrelease.data.sources.stores import is_url
 
     words: list[str] = []
     for name, value in given.items():
@@ -136,7 +137,7 @@ def _parsed(where: str, folder: Path, given: Mapping[str, Any]) -> argparse.Name
             text = (
                 ",".join(map(str, value))
                 if isinstance(value, list)
-                else str(folder / value if name in _PATHS and not is_address(value) else value)
+                else str(folder / value if name in _PATHS and not (is_address(value) or is_url(value)) else value)
             )
             words += [text] if name == "data" else [f"{option}={text}"]
     try:

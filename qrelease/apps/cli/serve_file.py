@@ -11,8 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NoReturn
 
-from qrelease.data.sources.files import files_of
+from qrelease.data.sources.files import SQLITE_SUFFIXES, files_of, is_remote
 from qrelease.data.sources.row_queries import tables_read
+from qrelease.data.sources.sqlite_queries import tables_named
+from qrelease.data.sources.stores import places_at, public_name
 from qrelease.errors import InvalidInput
 from qrelease.privacy.ledger_url import LedgerUrl
 
@@ -117,18 +119,24 @@ def _check_apart(path: Path, datasets: Mapping[str, argparse.Namespace]) -> None
 
 def _tables(given: argparse.Namespace) -> set[object]:
     """The places of the records of a dataset: a file, all files of a pattern, or all tables of a database it reads."""
+    if is_remote(given.data):
+        return {*places_at(given.data)}
     if isinstance(given.data, str):
         return set(_on_server(given.data, _TABLES, given.query)) or {(given.data, given.query)}
     files = [_place(file) for file in files_of(given.data) or [given.data]]
     if given.query is None:
         return set(files)
-    return {(file, table) for file in files for table in tables_read(given.query) or [given.query]}
+    of_sqlite = given.data.suffix.lower() in SQLITE_SUFFIXES
+    tables = (tables_named if of_sqlite else tables_read)(given.query) or [given.query]
+    return {(file, table) for file in files for table in tables}
 
 
-def _place(named: Path | LedgerUrl) -> object:
+def _place(named: Path | str | LedgerUrl) -> object:
     """What tells places apart: of a file, itself, however it is named; of an address, what the server says of it."""
     if isinstance(named, LedgerUrl):
         return next(_on_server(named.conninfo, _DATABASE), str(named)), named.schema
+    if isinstance(named, str):
+        return public_name(named)
     try:
         found = named.stat()
     except OSError:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 DATA = (
     "the table: a file whose suffix says its format, .csv (also .csv.gz, .csv.xz, .csv.bz2), .parquet, .arrow, .jsonl,"
-    " .duckdb or .sqlite; in quotes, a pattern such as 'part-*.parquet' for many files; or postgresql://user@host/database"
+    " .duckdb or .sqlite; in quotes, a pattern such as 'part-*.parquet' for many files; a URL, s3://, gs:// or"
+    " https://; or postgresql://user@host/database"
 )
 LEDGER = "the ledger: a file, or postgresql://user@host/database?schema=people for one on a server"
 OptionParser = argparse.ArgumentParser | argparse._ArgumentGroup
@@ -86,8 +87,8 @@ def query_option(parser: OptionParser) -> None:
     parser.add_argument(
         "--query",
         metavar="SQL",
-        help="where the data are a DuckDB file, the select statement that gives the records; where they are in SQLite"
-        " or PostgreSQL, the name of their table",
+        help="where the data are in DuckDB or SQLite, the select statement that gives the records; where they are in"
+        " SQLite or PostgreSQL, the name of their table",
     )
 
 
@@ -141,7 +142,7 @@ def parent_option(parser: OptionParser) -> None:
     """Add the option that names a parent table."""
     parser.add_argument(
         "--parent",
-        type=Path,
+        type=data_place,
         metavar="FILE",
         help="a second table with one row for each person (see [person] in the schema): it has those of the schema's"
         " columns that the data lack",
@@ -373,9 +374,12 @@ def dataset_of(arguments: argparse.Namespace) -> str:
 
 def data_place(text: str) -> Path | str:
     """The type of an option that names a table: a file, or the address of a server."""
-    from qrelease.data.sources.files import is_server
+    from qrelease.data.sources.files import is_remote, is_server, local_path
 
-    return text if is_server(text) else Path(text)
+    try:
+        return text if is_server(text) or is_remote(text) else Path(local_path(text))
+    except InvalidInput as error:  # argparse would repeat the text, which may have a password
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def ledger_place(text: str) -> Path | LedgerUrl:

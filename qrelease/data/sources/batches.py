@@ -15,6 +15,7 @@ import narwhals.stable.v2 as nw
 from qrelease.data.sources.frames import FramePiece
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.sources.row_queries import check_row_by_row
+from qrelease.data.sources.stores import Place, as_source, files_at
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
@@ -55,7 +56,7 @@ class BatchReader:
 
     def __init__(
         self,
-        path: Path,
+        path: Place,
         files: tuple[Path, ...],
         header: Sequence[str],
         batches: Callable[[Sequence[str]], Iterator[Any]],
@@ -84,7 +85,7 @@ class BatchReader:
             yield [[shown(value) for value in frame.get_column(name).to_list()] for name in self.header]
 
 
-def arrow_reader(path: Path) -> BatchReader:
+def arrow_reader(path: Place) -> BatchReader:
     """The reader of an Arrow file (IPC, or Feather of its second version). Needs pyarrow."""
 
     @contextmanager
@@ -94,7 +95,10 @@ def arrow_reader(path: Path) -> BatchReader:
         except ImportError:
             raise InvalidInput(f"{path}: an Arrow file needs pyarrow: pip install pyarrow") from None
         try:
-            with pa.memory_map(str(path)) as raw:
+            with (
+                as_source(path) as source,
+                pa.memory_map(str(path)) if source is path else pa.PythonFile(source) as raw,
+            ):
                 yield pa.ipc.open_file(raw)
         except (OSError, pa.ArrowException) as error:
             raise InvalidInput(f"{path} cannot be read: {_line(error)}") from None
@@ -110,7 +114,7 @@ def arrow_reader(path: Path) -> BatchReader:
 
     with opened() as file:
         header = file.schema.names
-    return BatchReader(path, (path,), header, batches)
+    return BatchReader(path, files_at(path), header, batches)
 
 
 def query_reader(path: Path, query: str) -> BatchReader:

@@ -11,26 +11,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+from qrelease.data.sources.stores import Place, StoredObject
 from qrelease.errors import InvalidInput
+
+_UNPACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+
+_AHEAD = 1 << 23
+"""Bytes that are asked of a store at a time."""
 
 READ_ERRORS = (OSError, EOFError, lzma.LZMAError)
 """What Python raises while it opens or reads a file that is missing, of another format, or cut short."""
 
 
-def open_bytes(path: Path) -> IO[bytes] | gzip.GzipFile:
+def open_bytes(path: Place) -> IO[bytes]:
     """The bytes of a file, decompressed as its suffix says."""
-    match path.suffix:
-        case ".gz":
-            return gzip.open(path, "rb")
-        case ".xz":
-            return lzma.open(path, "rb")
-        case ".bz2":
-            return bz2.open(path, "rb")
-        case _:
-            return path.open("rb")
+    raw: Any = io.BufferedReader(path.open(), _AHEAD) if isinstance(path, StoredObject) else path
+    unpack = _UNPACKED.get(path.suffix, open if raw is path else None)
+    found: IO[bytes] = raw if unpack is None else unpack(raw, "rb")
+    return found
 
 
-def open_text(path: Path, encoding: str = "utf-8") -> TextIO:
+def open_text(path: Place, encoding: str = "utf-8") -> TextIO:
     """The text of a file, decompressed as its suffix says; a byte order mark at the start of UTF-8 is skipped."""
     return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="")
 

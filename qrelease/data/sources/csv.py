@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, final
 
 from qrelease.data.domain import Domain
 from qrelease.data.sources.compression import READ_ERRORS, error_text, open_bytes, open_text, written
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.progress import reading_bar
+from qrelease.data.sources.stores import StoredObject, files_at, placed
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ class CsvReader:
     keyed = False
     private_size = ""
 
-    def __init__(self, path: str | os.PathLike[str], dialect: Dialect = PLAIN) -> None:
-        self.path, self.dialect = Path(path), dialect
-        self.files: tuple[Path, ...] = (self.path,)
+    def __init__(self, path: str | os.PathLike[str] | StoredObject, dialect: Dialect = PLAIN) -> None:
+        self.path, self.dialect = placed(path), dialect
+        self.files = files_at(self.path)
         with self._records() as records:
             names = next(records, None)
         if names is None:

@@ -14,7 +14,6 @@ import io
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -30,6 +29,7 @@ from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoder import Encoder, Misplaced, Spellings, cell_texts, unquoted
 from qrelease.data.sources.known_keys import KnownKeys
 from qrelease.data.sources.progress import reading_bar
+from qrelease.data.sources.stores import Place, StoredObject
 from qrelease.errors import InvalidInput
 
 BLOCK = 1 << 18
@@ -46,12 +46,14 @@ class BlockCsvReader:
     keyed = False
     private_size = ""
 
-    def __init__(self, path: str | os.PathLike[str], dialect: Dialect = PLAIN, block: int = BLOCK) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | StoredObject, dialect: Dialect = PLAIN, block: int = BLOCK
+    ) -> None:
         self._plain = CsvReader(path, dialect)
         self._dialect = dialect
         self._block = block
-        self.path: Path = self._plain.path
-        self.files: tuple[Path, ...] = self._plain.files
+        self.path = self._plain.path
+        self.files = self._plain.files
         self.header = self._plain.header
 
     def check_header(self, known: Collection[str] = ()) -> None:
@@ -130,7 +132,7 @@ class BlockCsvReader:
 class _Bytes:
     """The bytes of a file as UTF-8, whatever its encoding."""
 
-    def __init__(self, path: Path, dialect: Dialect) -> None:
+    def __init__(self, path: Place, dialect: Dialect) -> None:
         self._text: Any = None if dialect.is_utf8 else open_text(path, dialect.encoding)
         self._raw: Any = open_bytes(path) if self._text is None else self._text
 

@@ -2,7 +2,8 @@
 
 A table is read as it stands, by one statement that names its columns: nothing that is asked of the database filters,
 joins or counts. So every record is a row of that table, and its code is that of the texts of its own values. A view is
-refused, since it may mix rows, and so is whatever else a database computes where a table seems to be.
+refused, since it may mix rows, and so is whatever else a database computes where a table seems to be. Of SQLite there
+are selects too, which make each row of one row of every table (`sqlite_queries`).
 
 SQLite gives each value a type of its own, whatever is declared of the column; they are taken as they are. PostgreSQL
 gives times, days and identifiers as texts, in ISO's form and in UTC.
@@ -25,6 +26,8 @@ from qrelease._util.typing import Codes
 from qrelease.data.persons import KeyReader
 from qrelease.data.sources.encoder import Encoder
 from qrelease.data.sources.progress import reading_bar
+from qrelease.data.sources.row_queries import FILTERED
+from qrelease.data.sources.sqlite_queries import FUNCTIONS, SelectedRows, is_select, quoted
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
@@ -45,13 +48,15 @@ class RowReader:
     files   the files that it reads
     header  the names of its columns
     rows    gives all rows, in the columns named, some at a time
+    private_size why their number is private under every relation, as `Source.private_size`
     """
 
     keyed = False
-    private_size = ""
 
-    def __init__(self, path: Path, files: tuple[Path, ...], header: Sequence[str], rows: ReadRows) -> None:
-        self.path, self.files, self.header = path, files, tuple(header)
+    def __init__(
+        self, path: Path, files: tuple[Path, ...], header: Sequence[str], rows: ReadRows, *, private_size: str = ""
+    ) -> None:
+        self.path, self.files, self.header, self.private_size = path, files, tuple(header), private_size
         self._rows = rows
 
     def check_header(self, known: Collection[str] = ()) -> None:
@@ -109,7 +114,7 @@ class RowPiece:
 
 
 def sqlite_reader(path: Path, table: str | None) -> RowReader:
-    """The reader of a table of a SQLite file, which is opened for reading alone; nothing is made beside it.
+    """The reader of a table of a SQLite file, or of the rows of a select; nothing is written, and made beside it.
 
     Raises `InvalidInput` for what is no table of rows that are stored: a view, a virtual table or one that keeps its
     content; and for a write-ahead log with content that nobody has opened, which could not be read without a new file.
@@ -134,30 +139,64 @@ def sqlite_reader(path: Path, table: str | None) -> RowReader:
         if quiet and (_changes(file) != before or not _is_quiet(file)):
             raise InvalidInput(f"{path} was written while it was read: read it when nobody writes")
 
-    def looked_up(connection: sqlite3.Connection) -> tuple[str, list[str]]:
+    def looked_up(connection: sqlite3.Connection) -> SelectedRows | tuple[str, list[str]]:
         """The table and its columns, by what SQLite made of the schema: the text of that may have been edited."""
         kinds = {
             name: "a table" if kind == "table" else f"a {kind} table" if kind != "view" else "a view"
             for schema, name, kind, *_ in connection.execute("pragma main.table_list")
             if schema == "main" and not name.startswith("sqlite_")
         }
-        found = _chosen(f"{path}", [name for name, kind in kinds.items() if kind == "a table"], kinds, table)
-        return found, [name for _, name, *_ in connection.execute(f"pragma main.table_xinfo({_quoted(found)})")]
+        tables = [name for name, kind in kinds.items() if kind == "a table"]
+        if table is not None and table not in kinds and is_select(table):
+            columns = {name: _columns(connection, name) for name in tables}
+            try:
+                return SelectedRows(table, columns)
+            except InvalidInput as error:
+                raise InvalidInput(f"{path}: {error}") from None
+        found = _chosen(f"{path}", tables, kinds, table)
+        return found, _columns(connection, found)
 
     def rows(columns: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
         # With the table before it, a name can be no text: SQLite takes a quoted one for that where there is no column.
-        names = ", ".join(f"t.{_quoted(column)}" for column in columns) or "null"
+        names = ", ".join(f"t.{quoted(column)}" for column in columns) or "null"
         with opened() as connection:
-            found, _ = looked_up(connection)
-            # An index holds copies of values, which a damaged file may have otherwise than the rows.
-            statement = f"select {names} from main.{_quoted(found)} as t not indexed"  # noqa: S608  quoted
+            found = looked_up(connection)
+            if isinstance(found, SelectedRows):
+                statement = found.statement(columns)
+                if found.joined:
+                    _check_indices(connection, found.tables, path)
+                connection.set_authorizer(_reads_rows)
+            else:
+                # An index holds copies of values, which a damaged file may have otherwise than the rows.
+                statement = f"select {names} from main.{quoted(found[0])} as t not indexed"  # noqa: S608  quoted
             cursor = connection.execute(statement)
             while chunk := cursor.fetchmany(_CHUNK):
                 yield chunk
 
     with opened() as connection:
-        _, header = looked_up(connection)
-    return RowReader(path, (path,), header, rows)
+        found = looked_up(connection)
+    if isinstance(found, SelectedRows):
+        return RowReader(path, (path,), found.header, rows, private_size=FILTERED if found.filtered else "")
+    return RowReader(path, (path,), found[1], rows)
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [name for _, name, *_ in connection.execute(f"pragma main.table_xinfo({quoted(table)})")]
+
+
+def _check_indices(connection: sqlite3.Connection, tables: Sequence[str], path: Path) -> None:
+    """Raise `InvalidInput` where an index, by which a join looks rows up, has other values than they have."""
+    for name in tables:
+        (told,) = connection.execute(f"pragma main.integrity_check({quoted(name)})").fetchone()
+        if told != "ok":
+            raise InvalidInput(f"{path} is damaged: SQLite's integrity_check of table {name} fails")
+
+
+def _reads_rows(action: int, name: str | None, second: str | None, *_: str | None) -> int:
+    """SQLite's question whether a statement may do something: read, by functions of one row."""
+    function = action == sqlite3.SQLITE_FUNCTION and second in FUNCTIONS
+    allowed = function or action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
 def _is_quiet(file: Path) -> bool:
@@ -207,11 +246,7 @@ def _chosen(where: str, tables: Sequence[str], kinds: dict[str, str], table: str
         return table
     if table in kinds:
         raise InvalidInput(f"{where}: {table} is {kinds[table]}, in which one record may change others; {listed}")
-    raise InvalidInput(f"{where}: --query takes only the name of a table here: a statement might mix records; {listed}")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    raise InvalidInput(f"{where}: --query takes a select here, or the name of a table; {listed}")
 
 
 _KINDS: Final = {"v": "a view", "m": "a materialised view", "f": "a foreign table", "S": "a sequence", "i": "an index"}

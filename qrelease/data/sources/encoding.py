@@ -24,6 +24,7 @@ from qrelease.data.person_words import NO_WORD, PersonWords
 from qrelease.data.persons import KeyReader, Persons
 from qrelease.data.points import any_of, binned, has_points
 from qrelease.data.sources.encoder import Encoder, code_type
+from qrelease.data.sources.stores import Address, Place
 from qrelease.data.spill import MAX_BYTES, MAX_BYTES_BY_PERSON, Spill, held
 from qrelease.data.structural_zeros import narrowed
 from qrelease.errors import InvalidInput
@@ -77,8 +78,6 @@ class Reader(Protocol):
 
     Attributes
     ----------
-    path
-        What errors call it.
     files
         The files that it reads.
     header
@@ -91,9 +90,12 @@ class Reader(Protocol):
 
     keyed: bool
     private_size: str
-    path: Path
     files: tuple[Path, ...]
     header: tuple[str, ...]
+
+    @property
+    def path(self) -> Place | Address:
+        """What errors call it."""
 
     def check_header(self, known: Collection[str] = ()) -> None:
         """Raise for a header that seems to be separated by another character than is expected.

@@ -6,9 +6,20 @@ import os
 import re
 from contextlib import suppress
 from glob import glob, has_magic
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from qrelease.data.sources.stores import (
+    Address,
+    StoredObject,
+    UnchangedReader,
+    found_objects,
+    is_many,
+    is_url,
+    local_file,
+    placed,
+    public_name,
+)
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,6 +52,17 @@ def is_server(place: str | os.PathLike[str]) -> bool:
     return isinstance(place, str) and re.match(r"\s*postgres(ql)?\s*:", place, re.IGNORECASE) is not None
 
 
+def is_remote(place: str | os.PathLike[str]) -> bool:
+    """Whether records are named by a URL of another machine, of an object store or a web server."""
+    return is_url(place) and not is_server(place) and local_file(str(place)) is None
+
+
+def local_path(place: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The file that a URL file:// names; any other place as it is."""
+    found = local_file(str(place)) if is_url(place) and not is_server(place) else None
+    return place if found is None else found
+
+
 def is_parquet(path: str | os.PathLike[str]) -> bool:
     """Whether a file is read as Parquet by its suffix; any other file is read as CSV."""
     return Path(path).suffix.lower() in PARQUET_SUFFIXES
@@ -50,7 +72,8 @@ def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect:
     """The reader of a data file, or of all files of a pattern such as `part-*.parquet`.
 
     Parquet, Arrow, JSON lines, SQLite and DuckDB by the suffix, which the last two need a `query` for; else CSV, which
-    `dialect` is for. Or of an address `postgresql://…`. Raises `InvalidInput` as that reader does.
+    `dialect` is for. Of a URL of an object store or a web server the same, but for databases (`stores`). Or of an
+    address `postgresql://…`. Raises `InvalidInput` as that reader does.
     """
     from qrelease.data.sources.batches import arrow_reader, query_reader
     from qrelease.data.sources.databases import postgres_reader, sqlite_reader
@@ -58,9 +81,13 @@ def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect:
     from qrelease.data.sources.many import ManyReader
     from qrelease.data.sources.parquet import ParquetReader
 
+    if is_remote(path):
+        return _remote_reader(str(path), query, dialect)
+    path = local_path(path)
     place, suffix = Path(path), unpacked(path).suffix.lower()
     if dialect is not None and (is_server(path) or query is not None or suffix in _NOT_CSV):
-        raise InvalidInput(f"{path}: separator, quote, decimal mark and encoding are for CSV files")
+        named = "records on a server" if is_server(path) else path  # whose address may have a password
+        raise InvalidInput(f"{named}: separator, quote, decimal mark and encoding are for CSV files")
     if is_server(path):
         return postgres_reader(str(path), query)
     if suffix in SQLITE_SUFFIXES:
@@ -84,6 +111,33 @@ def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect:
     return JsonLinesReader(path) if suffix in JSON_SUFFIXES else csv_reader(path, dialect)
 
 
+def _remote_reader(url: str, query: str | None, dialect: Dialect | None) -> Reader:
+    """The reader of the object that a URL names, or of all objects of a pattern."""
+    from qrelease.data.sources.batches import arrow_reader
+    from qrelease.data.sources.json_lines import JsonLinesReader
+    from qrelease.data.sources.many import ManyReader
+    from qrelease.data.sources.parquet import ParquetReader
+
+    name = public_name(url)
+    if query is not None or unpacked(name).suffix.lower() in (*DATABASE_SUFFIXES, *SQLITE_SUFFIXES):
+        raise InvalidInput(f"{name}: a database is read from a file of this machine: copy it here")
+
+    def reader(stored: StoredObject) -> UnchangedReader:
+        suffix = unpacked(stored.name).suffix.lower()
+        if dialect is not None and suffix in _NOT_CSV:
+            raise InvalidInput(f"{stored}: separator, quote, decimal mark and encoding are for CSV files")
+        if stored.suffix.lower() in PARQUET_SUFFIXES:
+            found: Reader = ParquetReader(stored)
+        elif suffix in ARROW_SUFFIXES:
+            found = arrow_reader(stored)
+        else:
+            found = JsonLinesReader(stored) if suffix in JSON_SUFFIXES else csv_reader(stored, dialect)
+        return UnchangedReader(found, stored)
+
+    readers = [reader(stored) for stored in found_objects(url)]
+    return ManyReader(Address(name), readers) if is_many(url) else readers[0]
+
+
 def is_pattern(path: str | os.PathLike[str]) -> bool:
     """Whether a path stands for many files."""
     return has_magic(str(path)) and not os.path.exists(path)
@@ -99,14 +153,16 @@ def unpacked(path: str | os.PathLike[str]) -> Path:
     return Path(path).with_suffix("") if Path(path).suffix.lower() in PACKED_SUFFIXES else Path(path)
 
 
-def csv_reader(path: str | os.PathLike[str], dialect: Dialect | None = None) -> Reader:
+def csv_reader(path: str | os.PathLike[str] | StoredObject, dialect: Dialect | None = None) -> Reader:
     """The reader of a CSV file: by blocks of bytes where that is sooner; both read the same."""
     from qrelease.data.sources.csv import PLAIN, CsvReader
 
     dialect = dialect or PLAIN
     with suppress(OSError):
-        packed = Path(path).suffix in PACKED_SUFFIXES
-        if os.path.getsize(path) * (_PACKING if packed else 1) > _SMALL:
+        place = placed(path)
+        packed = place.suffix in PACKED_SUFFIXES
+        size = place.size if isinstance(place, StoredObject) else os.path.getsize(place)
+        if size * (_PACKING if packed else 1) > _SMALL:
             from qrelease.data.sources.csv_blocks import BlockCsvReader
 
             return BlockCsvReader(path, dialect)
@@ -117,6 +173,12 @@ def dataset_name(path: str | os.PathLike[str]) -> str:
     """The name of a data file without its suffixes: `people` of people.csv, people.csv.gz and people.parquet alike."""
     if is_server(path):
         raise InvalidInput("records on a server: give their dataset a name, by --dataset")
+    if is_remote(path):
+        path = public_name(str(path))
+        if is_many(path):
+            raise InvalidInput(f"{path} are many objects: give their dataset a name, by --dataset")
+        path = PurePosixPath(path).name
+    path = local_path(path)
     if is_pattern(path):
         raise InvalidInput(f"{path} are many files: give their dataset a name, by --dataset")
     name = Path(path).resolve()

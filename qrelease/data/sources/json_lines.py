@@ -7,7 +7,6 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -18,6 +17,7 @@ from qrelease.data.persons import KeyReader
 from qrelease.data.sources.compression import READ_ERRORS, error_text, open_bytes
 from qrelease.data.sources.encoder import Encoder
 from qrelease.data.sources.progress import reading_bar
+from qrelease.data.sources.stores import Place, StoredObject, files_at, placed
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
@@ -44,9 +44,9 @@ class JsonLinesReader:
     keyed = True
     private_size = ""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self.files: tuple[Path, ...] = (self.path,)
+    def __init__(self, path: str | os.PathLike[str] | StoredObject) -> None:
+        self.path = placed(path)
+        self.files = files_at(self.path)
         self.header = tuple(sorted({key for _, record in self._records() for key in record}))
 
     def check_header(self, known: Collection[str] = ()) -> None:
@@ -95,7 +95,7 @@ class JsonPiece:
     records  the number of its line, and the object
     """
 
-    path: Path
+    path: Place
     records: list[tuple[int, dict[str, Any]]]
 
     def codes(self, encoder: Encoder, column: str) -> Codes:

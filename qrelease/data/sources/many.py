@@ -12,6 +12,7 @@ import numpy.typing as npt
 from qrelease._util.typing import Codes
 from qrelease.data.persons import KeyReader
 from qrelease.data.sources.encoder import Encoder
+from qrelease.data.sources.stores import Address, Place
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class ManyReader:
     """The records of several files that have the same columns, in any order."""
 
-    def __init__(self, path: Path, readers: Sequence[Reader]) -> None:
+    def __init__(self, path: Place | Address, readers: Sequence[Reader]) -> None:
         self.path = path
         self._readers = list(readers)
         self.files: tuple[Path, ...] = tuple(file for reader in readers for file in reader.files)

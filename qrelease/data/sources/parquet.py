@@ -3,13 +3,13 @@
 import contextlib
 import os
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
 from typing import Any, final
 
 import narwhals.stable.v2 as nw
 
 from qrelease.data.sources.frames import FramePiece
 from qrelease.data.sources.progress import reading_bar
+from qrelease.data.sources.stores import StoredObject, as_source, files_at, placed
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
@@ -27,9 +27,9 @@ class ParquetReader:
     keyed = False
     private_size = ""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self.files: tuple[Path, ...] = (self.path,)
+    def __init__(self, path: str | os.PathLike[str] | StoredObject) -> None:
+        self.path = placed(path)
+        self.files = files_at(self.path)
         with self._file() as file:
             self.header: tuple[str, ...] = tuple(file.schema_arrow.names)
 
@@ -69,13 +69,16 @@ class ParquetReader:
         except ImportError:
             raise InvalidInput(f"{self.path}: Parquet needs pyarrow: pip install pyarrow") from None
         try:
-            with parquet.ParquetFile(self.path, pre_buffer=False) as file:
+            with as_source(self.path) as source, parquet.ParquetFile(source, pre_buffer=False) as file:
                 kinds = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
                 listed = [name for name in texts or () if pa.types.is_string(kinds[name])]
                 if not listed:
                     yield file
                     return
-            with parquet.ParquetFile(self.path, read_dictionary=listed, pre_buffer=False) as file:
+            with (
+                as_source(self.path) as source,
+                parquet.ParquetFile(source, read_dictionary=listed, pre_buffer=False) as file,
+            ):
                 yield file
         except (OSError, pa.ArrowException) as error:
             raise InvalidInput(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None

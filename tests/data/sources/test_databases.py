@@ -55,9 +55,8 @@ def test_a_table_of_a_file_is_read_whole_with_generated_columns_and_odd_names(fi
         ("few", "few is a view, in which one record may change others"),
         ("found", "found is a virtual table, in which one record may change others"),
         ("found_content", "found_content is a shadow table, in which one record may change others"),
-        ("select * from visits", "--query takes only the name of a table here: a statement"),
-        ("visits; drop table visits", "--query takes only the name of a table here"),
-        ("sqlite_master", "--query takes only the name of a table here"),
+        ("visits; drop table visits", "--query takes a select here, or the name of a table"),
+        ("sqlite_master", "--query takes a select here, or the name of a table"),
     ],
 )
 def test_what_is_no_table_of_a_file_is_refused(file, query, said):

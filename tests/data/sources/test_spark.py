@@ -1,15 +1,18 @@
 """Spark's frames: what a table with the same records says, to the last bit, on any number of partitions."""
 
+import json
 import os
 import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sources import DERIVED, FRAME, RECORDS
 
 import qrelease as qr
-from qrelease.data.schema import load
+from qrelease.data.schema import load, to_toml
 from qrelease.errors import InvalidInput, QReleaseError
 
 pytest.importorskip("pyspark")
@@ -48,6 +51,67 @@ def session(tmp_path_factory):
     found.stop()
     os.environ.clear()
     os.environ.update(before)
+
+
+CLUSTER = """
+import json, sys
+from pyspark.sql import SparkSession
+import qrelease as qr
+
+settings, records, schema, sets = map(json.loads, sys.argv[1:])
+session = SparkSession.builder.master("local-cluster[2,1,1024]").config(map=settings).getOrCreate()
+held = qr.spark.source(session.read.parquet(records).repartition(4), schema)
+kept = held.bounded(b"secret")
+print(json.dumps({
+    "executors": len(session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1,
+    "fingerprint": held.fingerprint(b"key"),
+    "counts": [found.tolist() for found in held.counts(list(map(tuple, sets)))],
+    "kept": [found.tolist() for found in kept.counts(list(map(tuple, sets)))],
+}))
+session.stop()
+"""
+"""On executors that are processes of their own, with nothing in common but what Spark brings them."""
+
+
+def test_executors_of_their_own_count_what_a_table_counts(tmp_path):
+    import pyspark
+    from pyarrow import parquet
+
+    home = tmp_path / "spark"  # into which Spark writes, for each executor, what it prints
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        if part.name != "work":
+            (home / part.name).symlink_to(part)
+    parquet.write_table(pa.table(VISITS), tmp_path / "visits.parquet")
+    (tmp_path / "visits.toml").write_text(to_toml(PERSONS))
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.local.dir": str(tmp_path),
+        "spark.scheduler.minRegisteredResourcesRatio": "1",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "600s",
+    }
+    given = (settings, str(tmp_path / "visits.parquet"), str(tmp_path / "visits.toml"), SETS)
+    paths = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", CLUSTER, *map(json.dumps, given)],
+        env={**os.environ, **paths, "SPARK_HOME": str(home)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "JAVA_GATEWAY_EXITED" in done.stderr:
+        pytest.skip("Spark's Java process does not start here")
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    table = qr.Table.read(*given[1:3])
+    assert found["executors"] == 2
+    assert tuple(found["fingerprint"]) == table.fingerprint(b"key")
+    assert found["counts"] == [counts.tolist() for counts in table.counts(SETS)]
+    assert found["kept"] == [counts.tolist() for counts in table.bounded(b"secret").counts(SETS)]
 
 
 @pytest.fixture
