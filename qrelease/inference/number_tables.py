@@ -30,7 +30,7 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates, vector_variances
-from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares
+from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares, shrunk_totals
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_by_cells, needs_of
@@ -113,8 +113,7 @@ class NumberTable:
     count, count_error
         How many records each group has, with noise, and the half-width of its error bar.
     model, model_low, model_high
-        The answer that is shrunk to what groups have in common (`small_areas`), of a mean, a ratio, a variance, a
-        count and a quantile: what to publish of small groups. Of sums the unbiased one.
+        The answer that is shrunk to what groups have in common (`small_areas`): what to publish of small groups.
     note
         What no interval counts; empty where they count everything.
     """
@@ -286,6 +285,8 @@ class MeasuredSums:
         if needs.kind in ("count", "histogram"):
             model = shrunk_counts(value, tables[0].variance)
             model_low, model_high = np.minimum(np.maximum(low, 0.0), model), np.maximum(high, model)
+        elif needs.kind == "sum":
+            model, model_low, model_high = _shrunk_sum(tables, needs.scale, shape or (1,), z)
         elif needs.kind == "variance":
             model, model_low, model_high = _shrunk_variance(tables, needs.scale, shape or (1,))
         elif needs.kind in ("mean", "ratio"):
@@ -580,6 +581,20 @@ def _variance(counts: _Sums, sums: _Sums, squares: _Sums, scale: Scale, z: float
     low, high = (np.clip(np.where(clear, value + sign * half, (1 + sign) / 2), 0, 1) for sign in (-1, 1))
     width = 4 * scale.half * scale.off
     return value * scale.half**2, low * scale.half**2 - width, high * scale.half**2 + width
+
+
+def _shrunk_sum(
+    tables: Sequence[_Sums], scale: Scale, shape: tuple[int, ...], z: float
+) -> tuple[Floats, Floats, Floats]:
+    """Between the noisy sum and the noisy count times the model's mean; of values of one sign it has that sign."""
+    counts, sums = tables
+    line = scale.middle, scale.half
+    value, half = shrunk_totals(sums.values, counts.values, (sums.variance, counts.variance), shape, line)
+    reach = half * z / _NORMAL + scale.off * np.maximum(counts.values + z * math.sqrt(counts.variance), 0)
+    least = 0.0 if scale.middle >= scale.half else -math.inf
+    most = 0.0 if scale.middle <= -scale.half else math.inf
+    low, found, high = (np.clip(end, least, most) for end in (value - reach, value, value + reach))
+    return found, low, high
 
 
 def _shrunk_variance(tables: Sequence[_Sums], scale: Scale, shape: tuple[int, ...]) -> tuple[Floats, Floats, Floats]:

@@ -1,4 +1,4 @@
-"""Means and counts of small groups, shrunk to what the groups have in common: the model of Fay & Herriot, and mixtures.
+"""Means, totals and counts of groups, shrunk to what they have in common: the model of Fay & Herriot, and mixtures.
 
 A noisy sum S of a group of (noisy) size C has S = mC + noise, and the groups' means are m = xβ + u, with x a constant
 and which cell of each column the group is in, and u normal of variance D = τ² + σ²/C: groups differ by what they are,
@@ -13,6 +13,15 @@ unknown κ, τ and σ are averaged over by their likelihood, with β integrated 
 square, so that bars are honest where few groups say how much groups differ. Bars are about the model: over all groups
 they cover about 95 %, in one group that differs more from the others than most groups do, less. The unbiased answer
 stands beside it.
+
+*Totals* T = aC + bmC, for values a + bm, have two answers: what is measured of them, aC + bS, which has the whole noise
+of both; and the noisy count times the model's mean, (a + b·xβ̂)C, which has that of one. Their mean with weights r and
+1 - r is off by
+
+    (a + (1 - r)b·xβ̂)·δC + rb·δS - (1 - r)bC·u,     δ the noise,
+
+the three independent of each other, and r is the one of least variance: near 1 for groups of many records, whose means
+may be anywhere near xβ̂; and less where values are mostly far from the middle a, for then noise in C is the worst of it.
 
 *Counts* of groups are numbers from 0 on, most of them small in a table of many cells. Under an exponential prior of
 scale s and normal noise the count is a normal number of mean y - σ²/s, cut off below 0. The prior is taken to be a
@@ -30,8 +39,9 @@ Henderson 1975, *Best linear unbiased estimation and prediction under a selectio
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
-from typing import Final
+from typing import Final, final
 
 import numpy as np
 from scipy import special
@@ -126,7 +136,36 @@ def shrunk_means(
     noise         their variances
     shape         of the groups, whose product is k
     """
-    return _shrunk(sums, counts, lambda mean: noise[0] + mean**2 * noise[1], shape)
+    return _bars(*_shrunk(sums, counts, lambda mean: noise[0] + mean**2 * noise[1], shape))
+
+
+def shrunk_totals(
+    sums: Floats, counts: Floats, noise: tuple[float, float], shape: tuple[int, ...], line: tuple[float, float]
+) -> tuple[Floats, Floats]:
+    """The model's total of each group, (k,), and half-widths (k,) of 95 % bars.
+
+    sums, counts  noisy, (k,)
+    noise         their variances
+    shape         of the groups, whose product is k
+    line          a and b, of values a + bm for m from -1 to 1
+    """
+    middle, half = line
+    of_sums, of_counts = noise
+    measured, size = middle * counts + half * sums, np.maximum(counts, 0.0)
+    if len(sums) == 1:  # there is nothing to have in common
+        return measured, np.full(1, _QUANTILE * np.sqrt(middle**2 * of_counts + half**2 * of_sums))
+
+    def moments(known: _Fitted) -> tuple[Floats, Floats]:
+        common, differ = middle + half * known.common, known.spread * size**2
+        rate = differ + common / half * known.common * of_counts
+        rate = np.clip(rate / (differ + of_sums + known.common**2 * of_counts), 0, 1)
+        unlike = known.spread * (size**2 + of_counts) + known.off * size**2  # C² is at most about that of both
+        variance = (common - rate * half * known.common) ** 2 * of_counts
+        variance += half**2 * (rate**2 * of_sums + (1 - rate) ** 2 * unlike)
+        return (1 - rate) * size * common + rate * measured, variance
+
+    found, variance = _shrunk(sums, counts, lambda mean: of_sums + mean**2 * of_counts, shape, moments)
+    return found, _QUANTILE * np.sqrt(variance)
 
 
 def shrunk_shares(
@@ -147,26 +186,65 @@ def shrunk_shares(
         found: Floats = 4 * np.maximum(var_part - 2 * p * covariance + p**2 * var_count, _LEAST_NOISE)
         return found
 
-    mean, half = _shrunk(2 * parts - counts, counts, of_mean, shape)
+    mean, half = _bars(*_shrunk(2 * parts - counts, counts, of_mean, shape))
     return (1 + mean) / 2, half / 2
 
 
+def _bars(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Means from -1 to 1, and half-widths."""
+    return np.clip(mean, -1, 1), np.minimum(_QUANTILE * np.sqrt(variance), 2.0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """What is known of groups' means under each of several κ, τ and σ, (h, k).
+
+    common    xβ̂, what groups have in common
+    off       its variance
+    spread    D, the variance of u
+    """
+
+    common: Floats
+    off: Floats
+    spread: Floats
+
+
+_Moments = Callable[[_Fitted], tuple[Floats, Floats]]
+"""The mean and variance of what is asked of each group, (h, k)."""
+
+
 def _shrunk(
-    sums: Floats, counts: Floats, noise: Callable[[Floats], Floats], shape: tuple[int, ...]
+    sums: Floats,
+    counts: Floats,
+    noise: Callable[[Floats], Floats],
+    shape: tuple[int, ...],
+    moments: _Moments | None = None,
 ) -> tuple[Floats, Floats]:
-    """The means and their bars; the variance of S - mC depends on the means, weakly."""
+    """The mean and variance of each group's mean, or of other `moments`.
+
+    noise  the variance of S - mC at some means, on which it depends weakly
+    """
     size = np.maximum(counts, 0.0)
     effects = _effects(shape)
     mean = np.full(len(sums), float(np.clip(sums.sum() / max(size.sum(), 1.0), -1, 1)))
-    found, variance = mean, np.ones(len(sums))
-    for _ in range(_PASSES):
-        found, variance = _averaged(sums, size, noise(mean), effects)
-        mean = np.clip(found, -1, 1)
-    return mean, np.minimum(_QUANTILE * np.sqrt(variance), 2.0)
+    for _ in range(_PASSES - 1):
+        mean = np.clip(_averaged(sums, size, noise(mean), effects, _of_means(sums, size, noise(mean)))[0], -1, 1)
+    return _averaged(sums, size, noise(mean), effects, moments or _of_means(sums, size, noise(mean)))
 
 
-def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats) -> tuple[Floats, Floats]:
-    """The mean and variance of each group's mean, over what is known of κ, τ and σ."""
+def _of_means(sums: Floats, size: Floats, noise: Floats) -> _Moments:
+    def moments(known: _Fitted) -> tuple[Floats, Floats]:
+        total = known.spread * size**2 + noise
+        rate = known.spread * size / total
+        found = known.common + rate * (sums - size * known.common)
+        return found, known.spread * noise / total + known.off * (1 - rate * size) ** 2
+
+    return moments
+
+
+def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats, moments: _Moments) -> tuple[Floats, Floats]:
+    """The mean and variance of what is asked of each group, over what is known of κ, τ and σ."""
     constant, found = np.ones((len(sums), 1)), []
     for kappa, width in zip(_KAPPAS, np.gradient(_KAPPAS), strict=True) if effects.size else [(0.0, 1.0)]:
         design = np.concatenate([constant, effects], axis=1) if kappa else constant
@@ -176,8 +254,8 @@ def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats) -> tup
         for first in range(0, len(_SPREADS), most):
             tau, sigma, weight = _SPREADS[first : first + most].T
             spread = tau[:, None] ** 2 + sigma[:, None] ** 2 / np.maximum(size, 1.0)
-            log, *moments = _given(sums, size, noise, design, penalty, spread)
-            found.append((log + np.log(weight * width), *moments))
+            log, known = _given(sums, size, noise, design, penalty, spread)
+            found.append((log + np.log(weight * width), *moments(known)))
     logs, means, variances = (np.concatenate(part) for part in zip(*found, strict=True))
     likely = np.exp(logs - logs.max())
     likely /= likely.sum()
@@ -187,8 +265,8 @@ def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats) -> tup
 
 def _given(
     sums: Floats, size: Floats, noise: Floats, design: Floats, penalty: Floats, spread: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """The log-likelihood (h,), and the mean and variance of each group's mean (h, k), for some D and variances of β.
+) -> tuple[Floats, _Fitted]:
+    """The log-likelihood (h,), and what is known of each group's mean, for some D and variances of β.
 
     penalty  one over the variance of each coefficient
     spread   D of each group, (h, k), in each of several cases
@@ -200,12 +278,9 @@ def _given(
     inverse = np.linalg.inv(inner)
     beta = (inverse @ (across @ (sums / np.sqrt(total))[:, :, None]))[:, :, 0]
     fitted = beta @ design.T
-    left = sums - size * fitted
-    rate = spread * size / total
-    leverage = ((design @ inverse) * design).sum(axis=2) * (1 - rate * size) ** 2
-    missed = (left**2 / total).sum(axis=1) + beta**2 @ penalty
+    missed = ((sums - size * fitted) ** 2 / total).sum(axis=1) + beta**2 @ penalty
     log = -0.5 * (np.log(total).sum(axis=1) + missed + np.linalg.slogdet(inner)[1] - np.log(penalty).sum())
-    return log, fitted + rate * left, spread * noise / total + leverage
+    return log, _Fitted(fitted, ((design @ inverse) * design).sum(axis=2), spread)
 
 
 def _effects(shape: tuple[int, ...]) -> Floats:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares
+from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares, shrunk_totals
 
 
 def world(seed, shape, spread, noise):
@@ -89,6 +89,42 @@ def test_one_group_and_no_noise():
     found, half = shrunk_means(np.array([30.0]), np.array([100.0]), (1e-6, 1e-6), (1,))
     assert found[0] == pytest.approx(0.3, abs=1e-4)
     assert half[0] < 0.01
+
+
+@pytest.mark.parametrize("line", [(1.0, 1.0), (0.0, 1.0), (-3.0, 1.0)])
+@pytest.mark.parametrize(("shape", "spread", "noise"), [((30,), 0.1, 10.0), ((8, 5), 0.05, 40.0), ((8, 5), 0.3, 5.0)])
+def test_bars_of_totals_cover_and_their_errors_are_no_larger(shape, spread, noise, line):
+    """Of values in 0..2, -1..1 and -4..-2; bars half as wide would be noticed."""
+    middle, half = line
+    inside, narrow, better = [], [], []
+    for seed in range(25):
+        means, true, sums, counts = world(seed, shape, spread, noise)
+        found, reach = shrunk_totals(sums, counts, (noise**2, noise**2), shape, line)
+        off = np.abs(found - true * (middle + half * means))
+        inside.append(off <= reach)
+        narrow.append(off <= 0.5 * reach)
+        unbiased = middle * counts + half * sums
+        better.append((off**2).mean() / ((unbiased - true * (middle + half * means)) ** 2).mean())
+    assert 0.93 <= np.mean(inside) <= 0.99
+    assert np.mean(narrow) < 0.9
+    assert np.mean(better) < 1.0
+    assert spread > 0.1 or middle < 0 or np.mean(better) < 0.8
+
+
+def test_totals_of_groups_that_are_alike_have_the_error_of_their_counts():
+    """Where the middle of the values is 0 a count times the mean that all have in common is next to exact."""
+    rng = np.random.default_rng(8)
+    counts = np.full(40, 1000.0)
+    sums, noisy = 0.1 * counts + rng.normal(0, 100.0, 40), counts + rng.normal(0, 10.0, 40)
+    found, half = shrunk_totals(sums, noisy, (1e4, 100.0), (40,), (0.0, 2.0))
+    assert np.sqrt(((found - 200.0) ** 2).mean()) < 0.5 * np.sqrt(((2 * sums - 200.0) ** 2).mean())
+    assert np.mean(np.abs(found - 200.0) <= half) >= 0.93
+
+
+def test_the_total_of_one_group_is_the_measured_one():
+    found, half = shrunk_totals(np.array([30.0]), np.array([100.0]), (9.0, 16.0), (1,), (3.0, 2.0))
+    assert found[0] == pytest.approx(360.0)
+    assert half[0] == pytest.approx(1.96 * np.hypot(3 * 4.0, 2 * 3.0))
 
 
 def many(seed, kind):
