@@ -283,7 +283,7 @@ class MeasuredSums:
         value, low, high = _answered(needs, tables, z)
         model, model_low, model_high = value, low, high
         if needs.kind in ("count", "histogram"):
-            model = shrunk_counts(value, tables[0].variance)
+            model = shrunk_counts(value, tables[0].variance, shape)
             model_low, model_high = np.minimum(np.maximum(low, 0.0), model), np.maximum(high, model)
         elif needs.kind == "sum":
             model, model_low, model_high = _shrunk_sum(tables, needs.scale, shape or (1,), z)

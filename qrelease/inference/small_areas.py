@@ -25,8 +25,9 @@ may be anywhere near xβ̂; and less where values are mostly far from the middle
 
 *Counts* of groups are numbers from 0 on, most of them small in a table of many cells. Under an exponential prior of
 scale s and normal noise the count is a normal number of mean y - σ²/s, cut off below 0. The prior is taken to be a
-mixture of exponentials of many scales and of empty groups, whose weights are those that make the noisy counts likeliest
-(an empirical Bayes estimate: Robbins 1956; Kiefer & Wolfowitz 1956). It has no bar of its own, as a mixture of
+mixture of exponentials of many scales and of empty groups, and, where groups are by several columns, of one whose scale
+is what a group would have were the columns independent; its weights are those that make the noisy counts likeliest (an
+empirical Bayes estimate: Robbins 1956; Kiefer & Wolfowitz 1956). It has no bar of its own, as a mixture of
 exponentials knows nothing of counts that leave a gap between 0 and some standard deviations. The bar of the noisy count
 holds the truth in every group 19 times out of 20, whatever the others are.
 
@@ -93,24 +94,31 @@ _MOST_COUNTS: Final = 1 << 14
 _SCALES: Final = np.geomspace(0.5, 4096.0, 14)
 """Of the exponential priors of counts, in standard deviations of the noise."""
 
+_LEAST_SCALE: Final = 0.05
+"""Of the prior by independent columns, likewise: next to an empty group."""
+
 _ROUNDS: Final = 200
 _PRIOR_WEIGHT: Final = 0.1
 """Groups that each part of the mixture has beforehand, so that none is ruled out."""
 
 
-def shrunk_counts(counts: Floats, variance: float) -> Floats:
+def shrunk_counts(counts: Floats, variance: float, shape: tuple[int, ...]) -> Floats:
     """The model's count of each group, (k,); of few groups and of very many the noisy counts themselves.
 
     counts    noisy, (k,)
     variance  of their noise
+    shape     of the groups, whose product is k
     """
     sigma = float(np.sqrt(variance))
     if not sigma or not _FEWEST <= len(counts) <= _MOST_COUNTS:
         return counts
     y = counts / sigma
+    scales = np.broadcast_to(_SCALES, (len(y), len(_SCALES)))
+    if len(shape) > 1:
+        scales = np.concatenate([scales, np.maximum(_independent(y, shape), _LEAST_SCALE)[:, None]], axis=1)
     # Of each part the density of y, and the normal that is cut off at 0.
-    middle = y[:, None] - 1 / _SCALES
-    logs = 0.5 / _SCALES**2 - y[:, None] / _SCALES - np.log(_SCALES) + special.log_ndtr(middle)
+    middle = y[:, None] - 1 / scales
+    logs = 0.5 / scales**2 - y[:, None] / scales - np.log(scales) + special.log_ndtr(middle)
     empty = -0.5 * y**2 - 0.5 * np.log(2 * np.pi)
     logs = np.concatenate([empty[:, None], logs], axis=1)
     likely = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -125,6 +133,17 @@ def shrunk_counts(counts: Floats, variance: float) -> Floats:
     hazard = np.exp(-0.5 * middle**2 - 0.5 * np.log(2 * np.pi) - special.log_ndtr(middle))
     found: Floats = sigma * (part[:, 1:] * (middle + hazard)).sum(axis=1)
     return found
+
+
+def _independent(counts: Floats, shape: tuple[int, ...]) -> Floats:
+    """What each group would have were its columns independent, (k,), from noisy counts of standard deviation 1."""
+    table = counts.reshape(shape)
+    total = max(float(table.sum()), 1.0)
+    found = np.full(shape, total)
+    for axis in range(len(shape)):
+        others = tuple(i for i in range(len(shape)) if i != axis)
+        found = found * np.maximum(table.sum(axis=others, keepdims=True), 1.0) / total
+    return found.reshape(-1)
 
 
 def shrunk_means(
