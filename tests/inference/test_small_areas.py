@@ -1,5 +1,7 @@
 """Shrunk means and counts: bars that cover, errors below the unbiased ones, nothing divided by an empty group."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,35 @@ def test_groups_borrow_from_others_with_the_same_cells(shape):
     assert np.mean(errors) < 0.85 * np.mean(apart)
 
 
+@pytest.mark.parametrize(("shape", "ordered"), [((16,), (16,)), ((13,), (12,)), ((12, 3), (12, 0)), ((30,), (30,))])
+def test_groups_in_order_borrow_from_their_neighbours(shape, ordered):
+    """Less error where means go up with the column, and bars that cover; where they do not no harm is done."""
+    errors, apart, inside = {True: [], False: []}, {True: [], False: []}, []
+    for trend, seed in product([True, False], range(15)):
+        rng = np.random.default_rng(seed)
+        steps = np.linspace(-0.5, 0.5, shape[0]) if trend else rng.normal(0, 0.3, shape[0])
+        means = np.repeat(steps, int(np.prod(shape)) // shape[0]) + rng.normal(0, 0.03, int(np.prod(shape)))
+        counts = np.rint(np.exp(rng.uniform(2, 7, len(means))))
+        sums, noisy = (x + rng.normal(0, 40.0, len(means)) for x in (means * counts, counts))
+        found, half = shrunk_means(sums, noisy, (1600.0, 1600.0), shape, ordered)
+        errors[trend].append(((found - means) ** 2).mean())
+        apart[trend].append(((shrunk_means(sums, noisy, (1600.0, 1600.0), shape)[0] - means) ** 2).mean())
+        inside.append(np.abs(found - means) <= half)
+    assert np.mean(errors[True]) < 0.8 * np.mean(apart[True])
+    assert np.mean(errors[False]) < 1.1 * np.mean(apart[False])
+    assert np.mean(np.concatenate(inside)) >= 0.93
+
+
+def test_two_cells_in_order_and_very_many_are_as_if_they_were_in_none():
+    """Of two there is none between others; of 30 000 the walk would take long."""
+    rng = np.random.default_rng(2)
+    for shape, ordered in (((2, 3), (2, 0)), ((30_000,), (30_000,))):
+        k = int(np.prod(shape))
+        sums, counts = rng.normal(0, 30, k), rng.uniform(0, 300, k)
+        found = shrunk_means(sums, counts, (400.0, 400.0), shape, ordered)
+        np.testing.assert_array_equal(found, shrunk_means(sums, counts, (400.0, 400.0), shape))
+
+
 def test_columns_that_say_nothing_do_no_harm():
     """Groups that differ by no column: what the columns are thought to say is next to nothing."""
     errors, apart = [], []
@@ -99,7 +130,7 @@ def test_bars_of_totals_cover_and_their_errors_are_no_larger(shape, spread, nois
     inside, narrow, better = [], [], []
     for seed in range(25):
         means, true, sums, counts = world(seed, shape, spread, noise)
-        found, reach = shrunk_totals(sums, counts, (noise**2, noise**2), shape, line)
+        found, reach = shrunk_totals(sums, counts, (noise**2, noise**2), line, shape)
         off = np.abs(found - true * (middle + half * means))
         inside.append(off <= reach)
         narrow.append(off <= 0.5 * reach)
@@ -116,13 +147,13 @@ def test_totals_of_groups_that_are_alike_have_the_error_of_their_counts():
     rng = np.random.default_rng(8)
     counts = np.full(40, 1000.0)
     sums, noisy = 0.1 * counts + rng.normal(0, 100.0, 40), counts + rng.normal(0, 10.0, 40)
-    found, half = shrunk_totals(sums, noisy, (1e4, 100.0), (40,), (0.0, 2.0))
+    found, half = shrunk_totals(sums, noisy, (1e4, 100.0), (0.0, 2.0), (40,))
     assert np.sqrt(((found - 200.0) ** 2).mean()) < 0.5 * np.sqrt(((2 * sums - 200.0) ** 2).mean())
     assert np.mean(np.abs(found - 200.0) <= half) >= 0.93
 
 
 def test_the_total_of_one_group_is_the_measured_one():
-    found, half = shrunk_totals(np.array([30.0]), np.array([100.0]), (9.0, 16.0), (1,), (3.0, 2.0))
+    found, half = shrunk_totals(np.array([30.0]), np.array([100.0]), (9.0, 16.0), (3.0, 2.0), (1,))
     assert found[0] == pytest.approx(360.0)
     assert half[0] == pytest.approx(1.96 * np.hypot(3 * 4.0, 2 * 3.0))
 
