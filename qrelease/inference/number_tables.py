@@ -30,7 +30,7 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates, vector_variances
-from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares
+from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares, shrunk_totals
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_by_cells, needs_of
@@ -46,6 +46,9 @@ draws are nearer to normal."""
 
 _CLEAR: Final = 5.0
 """Standard deviations of its noise that a count is above 0 where ratios are differentiated."""
+
+_Groups = tuple[tuple[int, ...], tuple[int, ...]]
+"""The shape of groups, and how many cells of each of their columns are in order: as `small_areas` takes them."""
 
 _MAX_RUNNING: Final = 2048
 
@@ -113,8 +116,7 @@ class NumberTable:
     count, count_error
         How many records each group has, with noise, and the half-width of its error bar.
     model, model_low, model_high
-        The answer that is shrunk to what groups have in common (`small_areas`), of a mean, a ratio, a variance, a
-        count and a quantile: what to publish of small groups. Of sums the unbiased one.
+        The answer that is shrunk to what groups have in common (`small_areas`): what to publish of small groups.
     note
         What no interval counts; empty where they count everything.
     """
@@ -280,17 +282,20 @@ class MeasuredSums:
             tables[0] = tables[0].half_with(self._table(needs.present, needs, wanted, ()))
         z = self._z(counts)
         shape = tuple(self.domain.shape[a] for a in wanted)
+        groups = shape or (1,), self._ordered(wanted)
         keys = np.array(list(np.ndindex(*shape)), np.int64).reshape(math.prod(shape), len(wanted))
         value, low, high = _answered(needs, tables, z)
         model, model_low, model_high = value, low, high
         if needs.kind in ("count", "histogram"):
-            model = shrunk_counts(value, tables[0].variance)
+            model = shrunk_counts(value, tables[0].variance, shape)
             model_low, model_high = np.minimum(np.maximum(low, 0.0), model), np.maximum(high, model)
+        elif needs.kind == "sum":
+            model, model_low, model_high = _shrunk_sum(tables, needs.scale, groups, z)
         elif needs.kind == "variance":
-            model, model_low, model_high = _shrunk_variance(tables, needs.scale, shape or (1,))
+            model, model_low, model_high = _shrunk_variance(tables, needs.scale, groups)
         elif needs.kind in ("mean", "ratio"):
             middle, half = shrunk_means(
-                tables[1].values, tables[0].values, (tables[1].variance, tables[0].variance), shape or (1,)
+                tables[1].values, tables[0].values, (tables[1].variance, tables[0].variance), *groups
             )
             ends = (np.clip(middle - half, -1, 1), np.clip(middle + half, -1, 1))
             model, model_low, model_high = (needs.scale.middle + needs.scale.half * v for v in (middle, *ends))
@@ -349,7 +354,8 @@ class MeasuredSums:
         if groups > 1 and m > 1:
             of_rest = self._running_spread(asked, needs.axes, estimates.variances, 1.0)
             shape = tuple(asked.domain.shape[a] for a in asked.by_axes)
-            shares, least, most = _shrunk_running(running, of_parts**2, of_rest**2, shape)
+            grouped = shape, self._ordered(asked.by_axes)
+            shares, least, most = _shrunk_running(running, of_parts**2, of_rest**2, grouped)
             shrunk = cell_quantiles(asked.attribute, np.diff(shares, axis=1, prepend=0.0), probabilities)
             ends = [_quantile_ends(values, least - p, most - p) for p in probabilities.tolist()]
             below, upto = (np.stack(part, axis=1) for part in zip(*ends, strict=True))
@@ -366,6 +372,10 @@ class MeasuredSums:
         value, low, high = unbiased
         model, model_low, model_high = shrunk_to
         return NumberTable(asked, keys, value, low, high, count, error, model, model_low, model_high)
+
+    def _ordered(self, axes: Sequence[int]) -> tuple[int, ...]:
+        """How many cells of each column are in order, which come first; 0 where they are in none."""
+        return tuple(a.values if a.ordered else 0 for a in (self.domain.attributes[axis] for axis in axes))
 
     def _running_spread(self, asked: NumericQuestion, axes: Axes, variances: Mapping[Axes, float], p: float) -> Floats:
         """The standard deviation of the count up to each bin less p times that of all, (groups or 1, m)."""
@@ -433,7 +443,7 @@ def _quantile_ends(values: CellValues, least: Floats, most: Floats) -> tuple[Flo
 
 
 def _shrunk_running(
-    running: Floats, of_parts: Floats, of_rest: Floats, shape: tuple[int, ...]
+    running: Floats, of_parts: Floats, of_rest: Floats, groups_of: _Groups
 ) -> tuple[Floats, Floats, Floats]:
     """The shares of groups' records that are in the bins up to each one, with the ends of their bars: (groups, m) each.
 
@@ -443,7 +453,7 @@ def _shrunk_running(
 
     running            noisy counts of the records up to each bin, (groups, m)
     of_parts, of_rest  the variances of these, and of those in the bins after it, (groups or 1, m)
-    shape              of the groups
+    groups_of          what the groups are
     """
     from scipy.optimize import isotonic_regression
 
@@ -458,7 +468,7 @@ def _shrunk_running(
     shares[:, -1], of_total = 1.0, of_parts[:, -1]
     for i, k in enumerate(edges.tolist(), start=1):
         noise = of_parts[:, k], of_total, (of_parts[:, k] + of_total - of_rest[:, k]) / 2
-        shares[:, i], bars[:, i] = shrunk_shares(running[:, k], running[:, -1], noise, shape)
+        shares[:, i], bars[:, i] = shrunk_shares(running[:, k], running[:, -1], noise, *groups_of)
     shares[:, 1:-1] = np.stack([isotonic_regression(row).x for row in shares[:, 1:-1]])
     at = np.concatenate([[0.0], together[edges], [1.0]])
     last = np.searchsorted(edges, np.arange(m)) + 1  # the bound at or after each bin
@@ -582,11 +592,23 @@ def _variance(counts: _Sums, sums: _Sums, squares: _Sums, scale: Scale, z: float
     return value * scale.half**2, low * scale.half**2 - width, high * scale.half**2 + width
 
 
-def _shrunk_variance(tables: Sequence[_Sums], scale: Scale, shape: tuple[int, ...]) -> tuple[Floats, Floats, Floats]:
+def _shrunk_sum(tables: Sequence[_Sums], scale: Scale, groups: _Groups, z: float) -> tuple[Floats, Floats, Floats]:
+    """Between the noisy sum and the noisy count times the model's mean; of values of one sign it has that sign."""
+    counts, sums = tables
+    line = scale.middle, scale.half
+    value, half = shrunk_totals(sums.values, counts.values, (sums.variance, counts.variance), line, *groups)
+    reach = half * z / _NORMAL + scale.off * np.maximum(counts.values + z * math.sqrt(counts.variance), 0)
+    least = 0.0 if scale.middle >= scale.half else -math.inf
+    most = 0.0 if scale.middle <= -scale.half else math.inf
+    low, found, high = (np.clip(end, least, most) for end in (value - reach, value, value + reach))
+    return found, low, high
+
+
+def _shrunk_variance(tables: Sequence[_Sums], scale: Scale, groups: _Groups) -> tuple[Floats, Floats, Floats]:
     """Of the shrunk means of values and of their squares: (u + 1)/2 - m², less the variance of what m is off by."""
     counts, sums, squares = tables
-    mean, of_mean = shrunk_means(sums.values, counts.values, (sums.variance, counts.variance), shape)
-    square, of_square = shrunk_means(squares.values, counts.values, (squares.variance, counts.variance), shape)
+    mean, of_mean = shrunk_means(sums.values, counts.values, (sums.variance, counts.variance), *groups)
+    square, of_square = shrunk_means(squares.values, counts.values, (squares.variance, counts.variance), *groups)
     value = np.clip((square + 1) / 2 - mean**2 - (of_mean / _NORMAL) ** 2, 0, 1)
     half = of_square / 2 + 2 * np.abs(mean) * of_mean + of_mean**2  # however the two are correlated
     low, high = np.clip(value - half, 0, 1), np.clip(value + half, 0, 1)

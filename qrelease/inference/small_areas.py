@@ -1,9 +1,10 @@
-"""Means and counts of small groups, shrunk to what the groups have in common: the model of Fay & Herriot, and mixtures.
+"""Means, totals and counts of groups, shrunk to what they have in common: the model of Fay & Herriot, and mixtures.
 
 A noisy sum S of a group of (noisy) size C has S = mC + noise, and the groups' means are m = xβ + u, with x a constant
 and which cell of each column the group is in, and u normal of variance D = τ² + σ²/C: groups differ by what they are,
 and small ones besides by who happens to be in them. What a cell of a column adds is random too, of variance κ²: a cell
-that few records are in is not taken at its noisy word, and columns that say nothing get a κ near 0 and do no harm.
+that few records are in is not taken at its noisy word, and columns that say nothing get a κ near 0 and do no harm. What
+cells in order add, such as ages, is besides a walk of independent steps about its mean: what is close is alike.
 Given κ and D the best linear predictor of m is
 
     xβ̂ + DC/(DC² + V)·(S - C·xβ̂),     V = var S + (xβ̂)² var C,
@@ -14,24 +15,36 @@ square, so that bars are honest where few groups say how much groups differ. Bar
 they cover about 95 %, in one group that differs more from the others than most groups do, less. The unbiased answer
 stands beside it.
 
+*Totals* T = aC + bmC, for values a + bm, have two answers: what is measured of them, aC + bS, which has the whole noise
+of both; and the noisy count times the model's mean, (a + b·xβ̂)C, which has that of one. Their mean with weights r and
+1 - r is off by
+
+    (a + (1 - r)b·xβ̂)·δC + rb·δS - (1 - r)bC·u,     δ the noise,
+
+the three independent of each other, and r is the one of least variance: near 1 for groups of many records, whose means
+may be anywhere near xβ̂; and less where values are mostly far from the middle a, for then noise in C is the worst of it.
+
 *Counts* of groups are numbers from 0 on, most of them small in a table of many cells. Under an exponential prior of
 scale s and normal noise the count is a normal number of mean y - σ²/s, cut off below 0. The prior is taken to be a
-mixture of exponentials of many scales and of empty groups, whose weights are those that make the noisy counts likeliest
-(an empirical Bayes estimate: Robbins 1956; Kiefer & Wolfowitz 1956). It has no bar of its own, as a mixture of
+mixture of exponentials of many scales and of empty groups, and, where groups are by several columns, of one whose scale
+is what a group would have were the columns independent; its weights are those that make the noisy counts likeliest (an
+empirical Bayes estimate: Robbins 1956; Kiefer & Wolfowitz 1956). It has no bar of its own, as a mixture of
 exponentials knows nothing of counts that leave a gap between 0 and some standard deviations. The bar of the noisy count
 holds the truth in every group 19 times out of 20, whatever the others are.
 
 References
 ----------
 Fay & Herriot 1979, *Estimates of income for small places*. Datta & Ghosh 1991, *Bayesian prediction in linear models*.
-Henderson 1975, *Best linear unbiased estimation and prediction under a selection model*, for the penalised β̂.
+Henderson 1975, *Best linear unbiased estimation and prediction under a selection model*, for the penalised β̂. Strang
+1999, *The discrete cosine transform*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
-from typing import Final
+from typing import Final, final
 
 import numpy as np
 from scipy import special
@@ -55,8 +68,14 @@ _SPREADS: Final = np.array(
 )
 """Each τ with each σ, and the weight of the two, (210, 3)."""
 
-_KAPPAS: Final = np.array([0.0, 0.05, 0.2, 0.6])
-"""Standard deviations of what a cell of one column adds, likewise; the last lets the columns say all they can."""
+_KAPPAS: Final = ((0.0, 1.0), (0.03, 0.5), (0.1, 0.5), (0.3, 0.5))
+"""Standard deviations of what a cell of one column adds, each with its weight: it may be any."""
+
+_FEWEST_STEPS: Final = 3
+"""Cells in order, below which none is between two others."""
+
+_MOST_WAVES: Final = 12
+"""Of a walk; faster ones are hardly there."""
 
 _FLAT: Final = 1e-9
 """One over the variance of the grand mean, of which nothing is known beforehand."""
@@ -83,24 +102,31 @@ _MOST_COUNTS: Final = 1 << 14
 _SCALES: Final = np.geomspace(0.5, 4096.0, 14)
 """Of the exponential priors of counts, in standard deviations of the noise."""
 
+_LEAST_SCALE: Final = 0.05
+"""Of the prior by independent columns, likewise: next to an empty group."""
+
 _ROUNDS: Final = 200
 _PRIOR_WEIGHT: Final = 0.1
 """Groups that each part of the mixture has beforehand, so that none is ruled out."""
 
 
-def shrunk_counts(counts: Floats, variance: float) -> Floats:
+def shrunk_counts(counts: Floats, variance: float, shape: tuple[int, ...]) -> Floats:
     """The model's count of each group, (k,); of few groups and of very many the noisy counts themselves.
 
     counts    noisy, (k,)
     variance  of their noise
+    shape     of the groups, whose product is k
     """
     sigma = float(np.sqrt(variance))
     if not sigma or not _FEWEST <= len(counts) <= _MOST_COUNTS:
         return counts
     y = counts / sigma
+    scales = np.broadcast_to(_SCALES, (len(y), len(_SCALES)))
+    if len(shape) > 1:
+        scales = np.concatenate([scales, np.maximum(_independent(y, shape), _LEAST_SCALE)[:, None]], axis=1)
     # Of each part the density of y, and the normal that is cut off at 0.
-    middle = y[:, None] - 1 / _SCALES
-    logs = 0.5 / _SCALES**2 - y[:, None] / _SCALES - np.log(_SCALES) + special.log_ndtr(middle)
+    middle = y[:, None] - 1 / scales
+    logs = 0.5 / scales**2 - y[:, None] / scales - np.log(scales) + special.log_ndtr(middle)
     empty = -0.5 * y**2 - 0.5 * np.log(2 * np.pi)
     logs = np.concatenate([empty[:, None], logs], axis=1)
     likely = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -117,26 +143,80 @@ def shrunk_counts(counts: Floats, variance: float) -> Floats:
     return found
 
 
+def _independent(counts: Floats, shape: tuple[int, ...]) -> Floats:
+    """What each group would have were its columns independent, (k,), from noisy counts of standard deviation 1."""
+    table = counts.reshape(shape)
+    total = max(float(table.sum()), 1.0)
+    found = np.full(shape, total)
+    for axis in range(len(shape)):
+        others = tuple(i for i in range(len(shape)) if i != axis)
+        found = found * np.maximum(table.sum(axis=others, keepdims=True), 1.0) / total
+    return found.reshape(-1)
+
+
 def shrunk_means(
-    sums: Floats, counts: Floats, noise: tuple[float, float], shape: tuple[int, ...]
+    sums: Floats, counts: Floats, noise: tuple[float, float], shape: tuple[int, ...], ordered: tuple[int, ...] = ()
 ) -> tuple[Floats, Floats]:
     """The model's mean of each group, (k,) from -1 to 1, and half-widths (k,) of 95 % bars.
 
     sums, counts  noisy, (k,)
     noise         their variances
     shape         of the groups, whose product is k
+    ordered       of each column, how many of its cells, the first ones, are in order; by default none are
     """
-    return _shrunk(sums, counts, lambda mean: noise[0] + mean**2 * noise[1], shape)
+    return _bars(*_shrunk(sums, counts, lambda mean: noise[0] + mean**2 * noise[1], _effects(shape, ordered)))
+
+
+def shrunk_totals(
+    sums: Floats,
+    counts: Floats,
+    noise: tuple[float, float],
+    line: tuple[float, float],
+    shape: tuple[int, ...],
+    ordered: tuple[int, ...] = (),
+) -> tuple[Floats, Floats]:
+    """The model's total of each group, (k,), and half-widths (k,) of 95 % bars.
+
+    sums, counts  noisy, (k,)
+    noise         their variances
+    line          a and b, of values a + bm for m from -1 to 1
+    shape         of the groups, whose product is k
+    ordered       as of `shrunk_means`
+    """
+    middle, half = line
+    of_sums, of_counts = noise
+    measured, size = middle * counts + half * sums, np.maximum(counts, 0.0)
+    if len(sums) == 1:  # there is nothing to have in common
+        return measured, np.full(1, _QUANTILE * np.sqrt(middle**2 * of_counts + half**2 * of_sums))
+
+    def moments(known: _Fitted) -> tuple[Floats, Floats]:
+        common, differ = middle + half * known.common, known.spread * size**2
+        rate = differ + common / half * known.common * of_counts
+        rate = np.clip(rate / (differ + of_sums + known.common**2 * of_counts), 0, 1)
+        unlike = known.spread * (size**2 + of_counts) + known.off * size**2  # C² is at most about that of both
+        variance = (common - rate * half * known.common) ** 2 * of_counts
+        variance += half**2 * (rate**2 * of_sums + (1 - rate) ** 2 * unlike)
+        return (1 - rate) * size * common + rate * measured, variance
+
+    found, variance = _shrunk(
+        sums, counts, lambda mean: of_sums + mean**2 * of_counts, _effects(shape, ordered), moments
+    )
+    return found, _QUANTILE * np.sqrt(variance)
 
 
 def shrunk_shares(
-    parts: Floats, counts: Floats, noise: tuple[Floats, Floats, Floats], shape: tuple[int, ...]
+    parts: Floats,
+    counts: Floats,
+    noise: tuple[Floats, Floats, Floats],
+    shape: tuple[int, ...],
+    ordered: tuple[int, ...] = (),
 ) -> tuple[Floats, Floats]:
     """The model's share of each group that is part of it, (k,) from 0 to 1, and half-widths (k,) of 95 % bars.
 
     parts, counts  noisy, (k,): how many records are in the part, and in the group
     noise          their variances, and their covariance, of one shape that broadcasts to (k,)
     shape          of the groups, whose product is k
+    ordered        as of `shrunk_means`
     """
     var_part, var_count, covariance = noise
 
@@ -147,28 +227,66 @@ def shrunk_shares(
         found: Floats = 4 * np.maximum(var_part - 2 * p * covariance + p**2 * var_count, _LEAST_NOISE)
         return found
 
-    mean, half = _shrunk(2 * parts - counts, counts, of_mean, shape)
+    mean, half = _bars(*_shrunk(2 * parts - counts, counts, of_mean, _effects(shape, ordered)))
     return (1 + mean) / 2, half / 2
 
 
+def _bars(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Means from -1 to 1, and half-widths."""
+    return np.clip(mean, -1, 1), np.minimum(_QUANTILE * np.sqrt(variance), 2.0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """What is known of groups' means under each of several κ, τ and σ, (h, k).
+
+    common    xβ̂, what groups have in common
+    off       its variance
+    spread    D, the variance of u
+    """
+
+    common: Floats
+    off: Floats
+    spread: Floats
+
+
+_Moments = Callable[[_Fitted], tuple[Floats, Floats]]
+"""The mean and variance of what is asked of each group, (h, k)."""
+
+
 def _shrunk(
-    sums: Floats, counts: Floats, noise: Callable[[Floats], Floats], shape: tuple[int, ...]
+    sums: Floats,
+    counts: Floats,
+    noise: Callable[[Floats], Floats],
+    effects: Floats,
+    moments: _Moments | None = None,
 ) -> tuple[Floats, Floats]:
-    """The means and their bars; the variance of S - mC depends on the means, weakly."""
+    """The mean and variance of each group's mean, or of other `moments`.
+
+    noise  the variance of S - mC at some means, on which it depends weakly
+    """
     size = np.maximum(counts, 0.0)
-    effects = _effects(shape)
     mean = np.full(len(sums), float(np.clip(sums.sum() / max(size.sum(), 1.0), -1, 1)))
-    found, variance = mean, np.ones(len(sums))
-    for _ in range(_PASSES):
-        found, variance = _averaged(sums, size, noise(mean), effects)
-        mean = np.clip(found, -1, 1)
-    return mean, np.minimum(_QUANTILE * np.sqrt(variance), 2.0)
+    for _ in range(_PASSES - 1):
+        mean = np.clip(_averaged(sums, size, noise(mean), effects, _of_means(sums, size, noise(mean)))[0], -1, 1)
+    return _averaged(sums, size, noise(mean), effects, moments or _of_means(sums, size, noise(mean)))
 
 
-def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats) -> tuple[Floats, Floats]:
-    """The mean and variance of each group's mean, over what is known of κ, τ and σ."""
+def _of_means(sums: Floats, size: Floats, noise: Floats) -> _Moments:
+    def moments(known: _Fitted) -> tuple[Floats, Floats]:
+        total = known.spread * size**2 + noise
+        rate = known.spread * size / total
+        found = known.common + rate * (sums - size * known.common)
+        return found, known.spread * noise / total + known.off * (1 - rate * size) ** 2
+
+    return moments
+
+
+def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats, moments: _Moments) -> tuple[Floats, Floats]:
+    """The mean and variance of what is asked of each group, over what is known of κ, τ and σ."""
     constant, found = np.ones((len(sums), 1)), []
-    for kappa, width in zip(_KAPPAS, np.gradient(_KAPPAS), strict=True) if effects.size else [(0.0, 1.0)]:
+    for kappa, width in _KAPPAS if effects.size else [(0.0, 1.0)]:
         design = np.concatenate([constant, effects], axis=1) if kappa else constant
         penalty = np.full(design.shape[1], 1 / kappa**2 if kappa else 0.0)
         penalty[0] = _FLAT
@@ -176,8 +294,8 @@ def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats) -> tup
         for first in range(0, len(_SPREADS), most):
             tau, sigma, weight = _SPREADS[first : first + most].T
             spread = tau[:, None] ** 2 + sigma[:, None] ** 2 / np.maximum(size, 1.0)
-            log, *moments = _given(sums, size, noise, design, penalty, spread)
-            found.append((log + np.log(weight * width), *moments))
+            log, known = _given(sums, size, noise, design, penalty, spread)
+            found.append((log + np.log(weight * width), *moments(known)))
     logs, means, variances = (np.concatenate(part) for part in zip(*found, strict=True))
     likely = np.exp(logs - logs.max())
     likely /= likely.sum()
@@ -187,8 +305,8 @@ def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats) -> tup
 
 def _given(
     sums: Floats, size: Floats, noise: Floats, design: Floats, penalty: Floats, spread: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """The log-likelihood (h,), and the mean and variance of each group's mean (h, k), for some D and variances of β.
+) -> tuple[Floats, _Fitted]:
+    """The log-likelihood (h,), and what is known of each group's mean, for some D and variances of β.
 
     penalty  one over the variance of each coefficient
     spread   D of each group, (h, k), in each of several cases
@@ -200,18 +318,38 @@ def _given(
     inverse = np.linalg.inv(inner)
     beta = (inverse @ (across @ (sums / np.sqrt(total))[:, :, None]))[:, :, 0]
     fitted = beta @ design.T
-    left = sums - size * fitted
-    rate = spread * size / total
-    leverage = ((design @ inverse) * design).sum(axis=2) * (1 - rate * size) ** 2
-    missed = (left**2 / total).sum(axis=1) + beta**2 @ penalty
+    missed = ((sums - size * fitted) ** 2 / total).sum(axis=1) + beta**2 @ penalty
     log = -0.5 * (np.log(total).sum(axis=1) + missed + np.linalg.slogdet(inner)[1] - np.log(penalty).sum())
-    return log, fitted + rate * left, spread * noise / total + leverage
+    return log, _Fitted(fitted, ((design @ inverse) * design).sum(axis=2), spread)
 
 
-def _effects(shape: tuple[int, ...]) -> Floats:
-    """Of groups by several columns an indicator of each cell of each column, (k, cells); else none, (k, 0)."""
-    cells, width = int(np.prod(shape, dtype=np.int64)), sum(shape)
-    if len(shape) == 1 or cells * width**2 > _MAX_WORK:
+def _effects(shape: tuple[int, ...], ordered: tuple[int, ...]) -> Floats:
+    """What each group has of what the cells of each column add, (k, coefficients), all of variance κ².
+
+    Of one column alone only what its order says: that cells differ is what u is for.
+    """
+    cells, parts = int(np.prod(shape, dtype=np.int64)), list[tuple[int, Floats]]()
+    for i, (n, first) in enumerate(zip(shape, ordered or (0,) * len(shape), strict=True)):
+        if n**2 * cells > _MAX_WORK and len(shape) > 1:
+            return np.zeros((cells, 0))
+        parts += [(i, np.eye(n))] if len(shape) > 1 else []
+        parts += [(i, _walk(n, first))] if first >= _FEWEST_STEPS else []
+    width = sum(part.shape[1] for _, part in parts)
+    if not width or cells * width**2 > _MAX_WORK:
         return np.zeros((cells, 0))
     codes = np.indices(shape).reshape(len(shape), -1)
-    return np.stack([(codes[i] == c).astype(np.float64) for i, n in enumerate(shape) for c in range(n)], axis=1)
+    return np.concatenate([part[codes[i]] for i, part in parts], axis=1)
+
+
+def _walk(cells: int, ordered: int) -> Floats:
+    """A root of the covariance of a walk on those cells of a column that are in order, at κ = 1, (cells, waves).
+
+    A walk about its mean has the covariance of the path's Laplacian inverted, whose eigenvectors are cosines (Strang
+    1999): its slowest waves, of a mean variance of 1. The cells that follow, such as what is missing, have none of it.
+    """
+    waves = np.arange(1, min(ordered - 1, _MOST_WAVES) + 1)
+    found = np.zeros((cells, len(waves)))
+    place = (np.arange(ordered) + 0.5)[:, None] / ordered
+    walk = np.cos(np.pi * place * waves) / np.sin(np.pi * waves / (2 * ordered))
+    found[:ordered] = walk / np.sqrt((walk**2).sum(axis=1).mean())
+    return found

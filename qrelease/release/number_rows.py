@@ -21,8 +21,7 @@ NUMBERS_FILE: Final = "numbers"
 """With `.csv` or `.parquet` behind it."""
 
 COLUMNS: Final = ("question", "group", "value", "low", "high", "unbiased", "unbiased_low", "unbiased_high", "n", "note")
-"""`value` and its interval are what to publish: of means, ratios, variances and counts, shrunk to what groups have in
-common."""
+"""`value` and its interval are what to publish: shrunk to what groups have in common."""
 
 
 def number_rows(release: Release) -> Iterator[tuple[str, ...]]:

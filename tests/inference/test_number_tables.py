@@ -112,6 +112,21 @@ def test_shrunk_answers_cover_too_and_are_nearer():
     assert np.mean(errors) < 0.5 * np.mean(plain)
 
 
+@pytest.mark.parametrize("cost", [ZCDP(0.01), PureDP(0.3)], ids=str)
+def test_shrunk_sums_cover_too_and_are_nearer(cost):
+    """Of values from 0 on, which have no sum below it."""
+    inside, errors, plain = [], [], []
+    wanted = WANTED["sum:x by g*h"]
+    for found in answers("sum:x by g*h", cost):
+        assert (found.model_low >= 0).all()
+        assert ((found.model_low <= found.model) & (found.model <= found.model_high)).all()
+        inside.append((found.model_low <= wanted) & (wanted <= found.model_high))
+        errors.append(((found.model - wanted) ** 2).mean())
+        plain.append(((found.value - wanted) ** 2).mean())
+    assert np.mean(inside) >= 0.93
+    assert np.mean(errors) < 0.9 * np.mean(plain)
+
+
 def test_a_shrunk_variance_is_between_its_ends_and_nearer():
     """Also of groups that are lost in the noise, of which the unbiased answer knows nothing."""
     inside, errors, plain = [], [], []

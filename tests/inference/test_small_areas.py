@@ -1,9 +1,11 @@
 """Shrunk means and counts: bars that cover, errors below the unbiased ones, nothing divided by an empty group."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
-from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares
+from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares, shrunk_totals
 
 
 def world(seed, shape, spread, noise):
@@ -55,6 +57,35 @@ def test_groups_borrow_from_others_with_the_same_cells(shape):
     assert np.mean(errors) < 0.85 * np.mean(apart)
 
 
+@pytest.mark.parametrize(("shape", "ordered"), [((16,), (16,)), ((13,), (12,)), ((12, 3), (12, 0)), ((30,), (30,))])
+def test_groups_in_order_borrow_from_their_neighbours(shape, ordered):
+    """Less error where means go up with the column, and bars that cover; where they do not no harm is done."""
+    errors, apart, inside = {True: [], False: []}, {True: [], False: []}, []
+    for trend, seed in product([True, False], range(15)):
+        rng = np.random.default_rng(seed)
+        steps = np.linspace(-0.5, 0.5, shape[0]) if trend else rng.normal(0, 0.3, shape[0])
+        means = np.repeat(steps, int(np.prod(shape)) // shape[0]) + rng.normal(0, 0.03, int(np.prod(shape)))
+        counts = np.rint(np.exp(rng.uniform(2, 7, len(means))))
+        sums, noisy = (x + rng.normal(0, 40.0, len(means)) for x in (means * counts, counts))
+        found, half = shrunk_means(sums, noisy, (1600.0, 1600.0), shape, ordered)
+        errors[trend].append(((found - means) ** 2).mean())
+        apart[trend].append(((shrunk_means(sums, noisy, (1600.0, 1600.0), shape)[0] - means) ** 2).mean())
+        inside.append(np.abs(found - means) <= half)
+    assert np.mean(errors[True]) < 0.8 * np.mean(apart[True])
+    assert np.mean(errors[False]) < 1.1 * np.mean(apart[False])
+    assert np.mean(np.concatenate(inside)) >= 0.93
+
+
+def test_two_cells_in_order_and_very_many_are_as_if_they_were_in_none():
+    """Of two there is none between others; of 30 000 the walk would take long."""
+    rng = np.random.default_rng(2)
+    for shape, ordered in (((2, 3), (2, 0)), ((30_000,), (30_000,))):
+        k = int(np.prod(shape))
+        sums, counts = rng.normal(0, 30, k), rng.uniform(0, 300, k)
+        found = shrunk_means(sums, counts, (400.0, 400.0), shape, ordered)
+        np.testing.assert_array_equal(found, shrunk_means(sums, counts, (400.0, 400.0), shape))
+
+
 def test_columns_that_say_nothing_do_no_harm():
     """Groups that differ by no column: what the columns are thought to say is next to nothing."""
     errors, apart = [], []
@@ -91,6 +122,42 @@ def test_one_group_and_no_noise():
     assert half[0] < 0.01
 
 
+@pytest.mark.parametrize("line", [(1.0, 1.0), (0.0, 1.0), (-3.0, 1.0)])
+@pytest.mark.parametrize(("shape", "spread", "noise"), [((30,), 0.1, 10.0), ((8, 5), 0.05, 40.0), ((8, 5), 0.3, 5.0)])
+def test_bars_of_totals_cover_and_their_errors_are_no_larger(shape, spread, noise, line):
+    """Of values in 0..2, -1..1 and -4..-2; bars half as wide would be noticed."""
+    middle, half = line
+    inside, narrow, better = [], [], []
+    for seed in range(25):
+        means, true, sums, counts = world(seed, shape, spread, noise)
+        found, reach = shrunk_totals(sums, counts, (noise**2, noise**2), line, shape)
+        off = np.abs(found - true * (middle + half * means))
+        inside.append(off <= reach)
+        narrow.append(off <= 0.5 * reach)
+        unbiased = middle * counts + half * sums
+        better.append((off**2).mean() / ((unbiased - true * (middle + half * means)) ** 2).mean())
+    assert 0.93 <= np.mean(inside) <= 0.99
+    assert np.mean(narrow) < 0.9
+    assert np.mean(better) < 1.0
+    assert spread > 0.1 or middle < 0 or np.mean(better) < 0.8
+
+
+def test_totals_of_groups_that_are_alike_have_the_error_of_their_counts():
+    """Where the middle of the values is 0 a count times the mean that all have in common is next to exact."""
+    rng = np.random.default_rng(8)
+    counts = np.full(40, 1000.0)
+    sums, noisy = 0.1 * counts + rng.normal(0, 100.0, 40), counts + rng.normal(0, 10.0, 40)
+    found, half = shrunk_totals(sums, noisy, (1e4, 100.0), (0.0, 2.0), (40,))
+    assert np.sqrt(((found - 200.0) ** 2).mean()) < 0.5 * np.sqrt(((2 * sums - 200.0) ** 2).mean())
+    assert np.mean(np.abs(found - 200.0) <= half) >= 0.93
+
+
+def test_the_total_of_one_group_is_the_measured_one():
+    found, half = shrunk_totals(np.array([30.0]), np.array([100.0]), (9.0, 16.0), (3.0, 2.0), (1,))
+    assert found[0] == pytest.approx(360.0)
+    assert half[0] == pytest.approx(1.96 * np.hypot(3 * 4.0, 2 * 3.0))
+
+
 def many(seed, kind):
     """True counts of 300 groups: sparse, of all sizes, or alike, which no mixture of exponentials is."""
     rng = np.random.default_rng(seed)
@@ -105,11 +172,25 @@ def test_errors_of_counts_shrink(kind, gain):
     for seed in range(12):
         counts = many(seed, kind)
         noisy = counts + np.random.default_rng(seed + 100).normal(0, 20.0, 300)
-        found = shrunk_counts(noisy, 400.0)
+        found = shrunk_counts(noisy, 400.0, (300,))
         assert (found >= 0).all()
         errors.append(((found - counts) ** 2).mean())
         plain.append(((noisy - counts) ** 2).mean())
     assert np.mean(errors) < gain * np.mean(plain)
+
+
+@pytest.mark.parametrize(("apart", "most"), [(0.2, 0.8), (2.0, 1.03)])
+def test_counts_by_two_columns_borrow_from_what_the_columns_show(apart, most):
+    """Much where they are nearly independent; where they are not, the cells as they come do as well."""
+    errors, plain = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        rows, columns = np.exp(rng.normal(0, 1.2, 15)), np.exp(rng.normal(0, 1.2, 12))
+        counts = np.rint(30 * np.outer(rows, columns) * np.exp(rng.normal(0, apart, (15, 12)))).reshape(-1)
+        noisy = counts + rng.normal(0, 40.0, 180)
+        errors.append(((shrunk_counts(noisy, 1600.0, (15, 12)) - counts) ** 2).mean())
+        plain.append(((shrunk_counts(noisy, 1600.0, (180,)) - counts) ** 2).mean())
+    assert np.mean(errors) < most * np.mean(plain)
 
 
 def test_the_mean_of_a_count_is_that_of_the_mixture():
@@ -117,7 +198,7 @@ def test_the_mean_of_a_count_is_that_of_the_mixture():
     rng = np.random.default_rng(7)
     true = rng.exponential(8 * 5.0, 8000)
     noisy = true + rng.normal(0, 5.0, 8000)
-    found = shrunk_counts(noisy, 25.0)
+    found = shrunk_counts(noisy, 25.0, (8000,))
     x = np.linspace(0, 400, 8001)
     for at in (10, 1000, 5000):
         density = np.exp(-x / 40 - (noisy[at] - x) ** 2 / 50)
@@ -126,8 +207,8 @@ def test_the_mean_of_a_count_is_that_of_the_mixture():
 
 def test_few_counts_and_exact_ones_stay_as_they_are():
     for counts, variance in ((np.array([-3.0, 4.0]), 4.0), (np.arange(20.0), 0.0)):
-        np.testing.assert_array_equal(shrunk_counts(counts, variance), counts)
-    assert np.isfinite(shrunk_counts(np.array([-1e4, 1e6, *range(20)]), 4.0)).all()
+        np.testing.assert_array_equal(shrunk_counts(counts, variance, counts.shape), counts)
+    assert np.isfinite(shrunk_counts(np.array([-1e4, 1e6, *range(20)]), 4.0, (22,))).all()
 
 
 def test_shares_of_parts_whose_noise_is_that_of_their_groups_too():

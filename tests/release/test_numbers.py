@@ -381,7 +381,8 @@ def test_measured_sums_have_parts_running_totals_and_differences():
         assert found.high_95.tolist() == wanted.high.tolist()
     apart = release.difference(text, ["AA"], ["UA"])
     interval = answer.difference(0, 1)
-    assert [*apart.value, *apart.low_95, *apart.high_95] == [interval.value, interval.low, interval.high]
+    assert [*apart.unbiased, *apart.low_95, *apart.high_95] == [interval.value, interval.low, interval.high]
+    assert apart.value.item() == answer.model[0] - answer.model[1] != interval.value
     with pytest.raises(InvalidInput, match="no cell 'A'"):
         release.difference(text, ["A"], ["UA"])
     with pytest.raises(InvalidInput, match="has 1 labels"):
