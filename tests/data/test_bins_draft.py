@@ -64,6 +64,23 @@ def test_a_long_tail_is_divided_so_that_values_are_near_the_middle_of_their_bin(
     assert abs(mean(np.array(whole)) / truth) > 1.5, "where the tail is one bin"
 
 
+@pytest.mark.parametrize(("heaped", "low"), [(0, 0), (7, 7), (0, -3)])
+def test_a_number_that_nearly_everybody_has_gets_a_bin_of_its_own(heaped: int, low: int) -> None:
+    """Even bins would take the few others for the number's neighbours, and a mean for many times what it is."""
+    rng = np.random.default_rng(4)
+    values = np.where(rng.random(20_000) < 0.91, heaped, low + rng.geometric(0.6, 20_000))
+    values[:2] = low, low + 51
+    seen = {float(v): int(c) for v, c in zip(*np.unique(values, return_counts=True), strict=True)}
+    edges = np.array(number_bins(min(seen), max(seen), seen, whole=True), dtype=float)
+    assert {heaped, heaped + 1} <= {*edges}
+    widths = np.diff(edges[edges > heaped])
+    assert len(widths) > 2
+    assert (widths[1:] <= 4 * widths[:-1]).all()
+    middles = (edges[:-1] + edges[1:] - 1) / 2
+    drafted = middles[np.searchsorted(edges, values, side="right") - 1]
+    assert drafted.mean() == pytest.approx(values.mean(), abs=0.1)
+
+
 def test_names_and_numbers_of_people_are_left_out(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(
