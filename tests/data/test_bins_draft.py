@@ -118,7 +118,8 @@ def test_a_frame_is_drafted_as_its_file_and_some_rows_by_themselves(tmp_path: Pa
     assert qr.draft(frame) == of_file.replace("f.csv", "the frame")
     some = qr.draft(tmp_path / "f.csv", rows=98)
     assert "the first 98 records of f.csv" in some
-    assert "3" not in some.partition('name = "b"')[2]
+    assert "stop = 3," in some.partition('name = "b"')[2]
+    assert "stop = 5," in of_file
     for wrong in (0, True, 1.5):
         with pytest.raises(InvalidInput, match="rows must be an integer of at least 1"):
             qr.draft(frame, rows=wrong)
