@@ -136,8 +136,8 @@ def _totals(measurements: Sequence[Measurement]) -> list[Measurement]:
         queries = m.group.queries
         if not isinstance(queries, Cells):
             ones = queries.apply(np.ones(queries.cells)) * queries.unit
-            for i in np.flatnonzero((ones == queries.cells) & (queries.squares() == queries.cells)):
-                found.append(Measurement(RECORDS, m.values[[i]], m.noise, m.repeats))
+            whole = np.flatnonzero((ones == queries.cells) & (queries.squares() == queries.cells))
+            found.extend(Measurement(RECORDS, m.values[[i]], m.noise, m.repeats) for i in whole)
     return found
 
 
