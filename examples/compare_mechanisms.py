@@ -16,8 +16,6 @@ from qrelease.data.bundled import adult
 from qrelease.inference.nets import small_databases
 from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Session
 from qrelease.mechanisms.simulation import ask
-from qrelease.mechanisms.small_db.net import Net
-from qrelease.mechanisms.small_db.small_db import SmallDB
 
 EPSILONS = [0.1, 0.5, 2.0, 8.0]
 DELTA = 1e-9
@@ -34,8 +32,8 @@ def main(picture: str) -> None:
         "Gaussian": qr.Gaussian(),
         "MWEM": qr.MWEM(choice="query"),
         "iterative construction": qr.IterativeConstruction(),
-        "SmallDB": SmallDB(),
-        "Net": Net(small_databases(table.domain, 5)),
+        "SmallDB": qr.SmallDB(),
+        "Net": qr.Net(small_databases(table.domain, 5)),
         "private multiplicative weights, online": qr.PrivateMultiplicativeWeights(queries=len(workload)),
     }
 

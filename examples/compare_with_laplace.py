@@ -9,7 +9,6 @@ import sys
 
 import qrelease as qr
 from qrelease.data.bundled import adult
-from qrelease.evaluation.evaluate import evaluate
 
 COLUMNS = ["workclass", "education", "marital-status", "occupation", "relationship", "sex", "income"]
 
@@ -17,7 +16,7 @@ COLUMNS = ["workclass", "education", "marital-status", "occupation", "relationsh
 def main(picture: str) -> None:
     """Print the comparison and draw it into an .svg or .png file."""
     table = adult(COLUMNS)
-    found = evaluate(
+    found = qr.evaluate(
         table,
         qr.Workload.marginals(table.domain, 3),
         {"maxent": qr.MaxEnt(), "mwem": qr.MWEM()},

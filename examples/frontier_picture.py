@@ -14,7 +14,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import qrelease as qr
-from qrelease.evaluation.evaluate import evaluate
 from qrelease.inference.residuals import ResidualPlan
 from qrelease.mechanisms.base import Mechanism
 from qrelease.noise.calibration import analytic_gaussian_sigma
@@ -38,7 +37,7 @@ def main(picture: str) -> None:
     table = chain(20_000, 8)
     workload = qr.Workload.marginals(table.domain, 3)
     contenders: dict[str, Mechanism] = {"mwem": qr.MWEM(), "maxent": qr.MaxEnt()}
-    found = evaluate(table, workload, contenders, EPSILONS, delta=DELTA, entropy=qr.Entropy())
+    found = qr.evaluate(table, workload, contenders, EPSILONS, delta=DELTA, entropy=qr.Entropy())
     plan = ResidualPlan.choose(table.domain, workload.sets)
     bound = [plan.bound * analytic_gaussian_sigma(1, e, DELTA) / len(table) for e in EPSILONS]
 

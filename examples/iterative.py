@@ -13,7 +13,6 @@ import numpy as np
 
 import qrelease as qr
 from qrelease.data.bundled import adult
-from qrelease.inference.measurement import Measurement
 from qrelease.inference.update_rules import BoundedRule, Hedge, Perceptron, Projection, furthest_off
 from qrelease.inference.weighted_records import WeightedRecords
 from qrelease.mechanisms.additive_noise import project
@@ -34,7 +33,7 @@ class ProjectedPerceptron:
         """The uniform distribution."""
         return WeightedRecords.equal(domain, np.arange(domain.size), total)
 
-    def update(self, state: WeightedRecords, measurements: Sequence[Measurement]) -> WeightedRecords:
+    def update(self, state: WeightedRecords, measurements: Sequence[qr.Measurement]) -> WeightedRecords:
         """One step by the newest measurement."""
         query, gap = furthest_off(state, measurements[-1])
         rows, unit = dense(qr.Workload(state.domain, (query,)))

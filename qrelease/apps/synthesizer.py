@@ -9,7 +9,7 @@ from typing import Any, Self, cast, final
 from qrelease.data.domain import Domain
 from qrelease.data.schema import load
 from qrelease.data.table import NO_SCHEMA, Table
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, LedgerError
 from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.base import Mechanism, check_table
 from qrelease.noise.entropy import WordSource
@@ -21,9 +21,9 @@ from qrelease.release.frames import Frame
 from qrelease.release.release import Release
 
 _NO_LEDGER = (
-    "a Synthesizer needs a ledger: what all releases about the same people cost adds up, so there has to be one budget"
-    " that outlives this notebook: ledger=qr.Ledger.open('people.ledger', {}), with a larger total for more than one"
-    " fit; or the path of a ledger"
+    "{}: what all releases about the same people cost adds up, so there has to be one budget that outlives this"
+    " notebook: ledger=qr.Ledger.open({!r}, {}), with a larger total for more than one fit; or the path of a ledger"
+    " that there is"
 )
 
 _PARAMETERS = ("epsilon", "delta", "ledger", "schema", "mechanism", "workload")
@@ -153,10 +153,13 @@ class Synthesizer:
         if self.schema is None:
             raise InvalidInput(NO_SCHEMA)
         cost = cost_of(self.epsilon, self.delta)
-        if self.ledger is None:
+        if self.ledger is None or not (isinstance(self.ledger, Ledger) or Ledger.exists(self.ledger)):
             domain = frame.domain if isinstance(frame, Table) else _domain(self.schema)
             person = "" if domain.person is None else f", person={domain.person.column!r}"
-            raise InvalidInput(_NO_LEDGER.format(f"qr.{cost!r}{person}"))
+            given = f"qr.{cost!r}{person}"
+            if self.ledger is None:
+                raise InvalidInput(_NO_LEDGER.format("a Synthesizer needs a ledger", "people.ledger", given))
+            raise LedgerError(_NO_LEDGER.format(f"there is no ledger {self.ledger}", os.fspath(self.ledger), given))
         table = self._table(frame, self.schema)
         workload = self._workload(table.domain)
         mechanism = Auto(table=True) if self.mechanism is None else self.mechanism

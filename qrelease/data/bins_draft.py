@@ -13,7 +13,8 @@ BINS = 10
 
 _DIGITS = 1e-9  # bins are at least this part of the largest number, so that edges are short decimals
 _CROWDED = 0.45  # how likely two values may be in one bin before other bins are tried
-_LIKELIHOOD_RATIO = 0.75  # and these are taken if it is at most this part as likely in them
+_LIKELIHOOD_RATIO = 0.75  # and these are taken if two different values are at most this part as likely in one
+_EXACT = 2.0**53  # whole numbers below this are floats of their own
 _MAX_END_WIDTH = 4  # times its neighbour, of a bin at an end, before it is divided
 
 
@@ -28,7 +29,8 @@ def number_bins(low: float, high: float, seen: Mapping[float, int], *, whole: bo
     if crowded > _CROWDED:
         others = [_logarithmic(low, high, whole=whole), _quantiles(low, high, seen, whole=whole)]
         found = min((edges for edges in others if len(edges) > 2), key=lambda e: crowding(e, seen), default=edges)
-        if crowding(found, seen) < _LIKELIHOOD_RATIO * crowded:
+        equal = _equal(seen)  # no bins tell these apart
+        if crowding(found, seen) - equal < _LIKELIHOOD_RATIO * (crowded - equal):
             return [_toml_number(Fraction(repr(edge))) for edge in found]
     return {"start": _toml_number(start), "stop": _toml_number(stop), "width": _toml_number(width)}
 
@@ -53,6 +55,11 @@ def crowding(edges: Sequence[float], seen: Mapping[float, int]) -> float:
     return sum(c * c for c in counts) / max(sum(counts), 1) ** 2
 
 
+def _equal(seen: Mapping[float, int]) -> float:
+    """How likely two values are equal, which is the least that `crowding` can be."""
+    return sum(c * c for c in seen.values()) / max(sum(seen.values()), 1) ** 2
+
+
 def _logarithmic(low: float, high: float, *, whole: bool) -> list[float]:
     """0 and 1, 2 and 5 times powers of ten, from five of these below the largest; none where values are negative."""
     if low < 0 or high <= 0 or not 1e-100 < high < 1e100:
@@ -66,13 +73,18 @@ def _logarithmic(low: float, high: float, *, whole: bool) -> list[float]:
 
 
 def _quantiles(low: float, high: float, seen: Mapping[float, int], *, whole: bool) -> list[float]:
-    """Between the limits, about as many of the values in each bin, rounded to two digits."""
+    """Between the limits, about as many of the values in each bin, rounded to two digits.
+
+    A whole number that would fill more than half of them has one of its own.
+    """
     ordered, total = sorted(seen.items()), sum(seen.values())
     edges, passed = {_rounded(low, math.floor)}, 0
     for value, count in ordered:
         has_bin = passed + count < total or count * BINS >= total  # the largest value alone has none
         if has_bin and (passed + count) * BINS // total > passed * BINS // total:
             edges.add(_rounded(value, math.ceil))
+        if whole and 2 * count > total and abs(value) < _EXACT:
+            edges |= {value, value + 1}
         passed += count
     last = _rounded(high, math.ceil)
     if last <= high:
@@ -118,5 +130,5 @@ def _rounded(value: float, towards: Any) -> float:
 
 
 def _toml_number(number: Fraction) -> int | float:
-    short = number.denominator == 1 and abs(number) < 2**53
+    short = number.denominator == 1 and abs(number) < _EXACT
     return int(number) if short else float(number)

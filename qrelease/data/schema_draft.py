@@ -40,7 +40,7 @@ MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", ".
 
 _MAX_TEXT_CATEGORIES = 100  # more categories than this: a name, a number of a document, free text
 _TOO_MANY = f"more than {_MAX_TEXT_CATEGORIES} different texts"
-_MAX_WHOLE_CATEGORIES = 12  # whole numbers with at most so many values become ordered categories
+_MAX_WHOLE_CATEGORIES = 12  # whole numbers with at most so many values, or steps between these, get a cell each
 _MIN_RECORDS_OF_NAMES = (
     20  # records from which on a column where nearly all values differ is taken for one of names or numbers
 )
@@ -346,6 +346,8 @@ def _entry(column: _Column) -> tuple[Table, int]:
         entry.add(tomlkit.comment("not listed here: learned, for a cost; the rest will be one category, other"))
         entry.add("categories", _inline({"learn": True, "at_most": MAX_LEARNED_CATEGORIES}))
         cells = len(column.values)
+    elif column.kind == "whole" and (step := _step_of_few(column)):
+        cells = _propose_single_numbers(entry, column, step)
     elif column.kind == "text" or (column.kind == "whole" and len(column.values) <= _MAX_WHOLE_CATEGORIES):
         cells = _propose_categories(entry, column)
     elif column.learn and column.kind != "date":
@@ -375,6 +377,29 @@ def _propose_categories(entry: Table, column: _Column) -> int:
         entry.add(tomlkit.comment("few whole numbers: each is a category, and their order counts"))
         entry.add("ordered", value=True)
     return len(labels)
+
+
+def _step_of_few(column: _Column) -> int:
+    """The largest step by which few whole numbers lie on a grid of few points; 0 where there is none."""
+    if len(column.values) > _MAX_WHOLE_CATEGORIES:
+        return 0
+    first, *others = sorted(int(text) for text in column.values)
+    step = math.gcd(*(other - first for other in others)) or 1
+    return step if max([first, *others]) - first < _MAX_WHOLE_CATEGORIES * step else 0
+
+
+def _propose_single_numbers(entry: Table, column: _Column, step: int) -> int:
+    """A cell for each number, so that synthetic records have numbers, and means are exact."""
+    first, last = int(column.low), int(column.high)
+    entry.add("kind", "number")
+    entry.add(tomlkit.comment("few whole numbers, from the first to the last that occur: replace by public limits"))
+    if step == 1:
+        entry.add("bins", _inline({"start": first, "stop": last + 1, "width": 1}))
+        entry.add("integer", value=True)
+    else:
+        entry.add("within", [first, last])
+        entry.add("step", step)
+    return (last - first) // step + 1
 
 
 def _propose_bins(entry: Table, column: _Column) -> int:

@@ -300,10 +300,9 @@ def describe(dataset: str, truth: Truth, cost: PureDP | ApproxDP, neighbours: Ne
     """What an evaluation compares, in a line."""
     unit = Unit.of(neighbours, truth.workload.domain)
     spent = "pure epsilon" if isinstance(cost, PureDP) else f"delta={cost.delta:g}"
-    return (
-        f"{dataset}: {len(truth.table):,} records, {len(truth.workload):,} queries on {len(truth.workload.sets):,}"
-        f" marginals of {len(truth.workload.domain)} columns; {unit}, {spent}"
-    )
+    columns = truth.workload.columns
+    about = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
+    return f"{dataset}: {len(truth.table):,} records, {truth.workload.said} of {about}; {unit}, {spent}"
 
 
 def score(table: Table, release: Release, synthetic: Table | None = None) -> ReleaseScore:

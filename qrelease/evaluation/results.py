@@ -20,6 +20,11 @@ NOTICE = "NOT PRIVATE: compares with the true table; do not publish"
 BASELINES = ("laplace", "gaussian")
 """The names of what every mechanism is compared with."""
 
+_UNITS = (
+    "errors are parts of the table, 0.01 one record in a hundred; avg L1: summed over the cells of a marginal, or the"
+    " queries about it, and the mean over these"
+)
+
 _HEADER = (
     "epsilon",
     "mechanism",
@@ -120,7 +125,7 @@ class Evaluation:
         body = [self._cells(m, e) for e in self.epsilons for m in self.mechanisms if self.runs(m, e)]
         trials = len({r.trial for r in self.rows})
         subject = self.subject + (f"; means of {trials} trials" if trials > 1 else "")
-        lines = [NOTICE, subject, *_aligned([_HEADER, *body], names=1)]
+        lines = [NOTICE, subject, _UNITS, *_aligned([_HEADER, *body], names=1)]
         lines += [f"skipped: {name}: {why}" for name, why in self.skipped.items()]
         if self.bounds:
             bounds = ", ".join(f"{bound:.4f} at epsilon={e:g}" for e, bound in self.bounds.items())
@@ -192,7 +197,7 @@ class ReleaseScore:
         rows = [("", *_HEADER[2:5]), ("answers", *_digits(self.answers))]
         if self.synthetic:
             rows.append(("synthetic records", *_digits(self.synthetic)))
-        return "\n".join([NOTICE, *_aligned(rows, names=0)])
+        return "\n".join([NOTICE, _UNITS, *_aligned(rows, names=0)])
 
     __repr__ = __str__
 

@@ -428,7 +428,7 @@ class Workload:
         Examples
         --------
         >>> Workload.parse(Domain.coded({"age": 4, "sex": 2}), "marginals:age*sex")
-        Workload(8 queries on 1 marginals of age, sex)
+        Workload(8 queries on 1 marginal of age, sex)
         """
         kind, _, rest = text.partition(":")
         rest = rest.strip()
@@ -469,12 +469,27 @@ class Workload:
         return sum(g.queries.count for g in self.groups)
 
     def __repr__(self) -> str:
-        return f"Workload({len(self):,} queries on {len(self.sets):,} marginals of {', '.join(self.domain.names)})"
+        return f"Workload({self.said} of {', '.join(self.columns) or 'no column'})"
 
     @cached_property
     def sets(self) -> tuple[Axes, ...]:
         """The distinct sets of columns that queries are about, in order of first appearance."""
         return tuple(dict.fromkeys(g.axes for g in self.groups))
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns that queries are about, in the domain's order."""
+        about = {a for axes in self.sets for a in axes}
+        return tuple(name for a, name in enumerate(self.domain.names) if a in about)
+
+    @property
+    def said(self) -> str:
+        """How much is asked, for people: `136 queries on 1 marginal`."""
+        queries, marginals = len(self), len(self.sets)
+        return (
+            f"{queries:,} {'query' if queries == 1 else 'queries'} on {marginals:,}"
+            f" {'marginal' if marginals == 1 else 'marginals'}"
+        )
 
     @cached_property
     def marginal_plan(self) -> MarginalPlan:

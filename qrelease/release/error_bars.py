@@ -36,7 +36,7 @@ def published(workload: Workload, answers: Floats, model: Floats, noisy: Floats,
     unknown = np.isnan(found)
     if unknown.any():
         most = _limits(workload, unknown, bars)
-        found[unknown] = np.maximum(answers, most - answers)[unknown]
+        found[unknown] = np.where(np.isinf(most), np.nan, np.maximum(answers, most - answers))[unknown]
     return found
 
 
@@ -121,12 +121,24 @@ def measured_answers(workload: Workload, measurements: Sequence[Measurement]) ->
     alike: dict[Axes, list[Measurement]] = {}
     for m in measurements:
         alike.setdefault(m.group.axes, []).append(m)
-    counted = alike.get(RECORDS.axes, [])
+    counted = alike.get(RECORDS.axes) or _totals(measurements)
     parts = [
         _group_measured(g, [*alike.get(g.axes, []), *wider[len(g.axes)], *counted], workload.domain)
         for g in workload.groups
     ]
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def _totals(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """The number of records, from queries that weigh each record fully, as the root of a tree of ranges does."""
+    found = []
+    for m in measurements:
+        queries = m.group.queries
+        if not isinstance(queries, Cells):
+            ones = queries.apply(np.ones(queries.cells)) * queries.unit
+            whole = np.flatnonzero((ones == queries.cells) & (queries.squares() == queries.cells))
+            found.extend(Measurement(RECORDS, m.values[[i]], m.noise, m.repeats) for i in whole)
+    return found
 
 
 def _group_measured(group: Group, measurements: Sequence[Measurement], domain: Domain) -> tuple[Floats, Floats]:

@@ -49,19 +49,22 @@ def test_without_a_schema_or_a_ledger_it_says_why(given, why):
 
 @pytest.mark.parametrize("delta", [None, 1e-9])
 @pytest.mark.parametrize("persons", [False, True])
-def test_the_ledger_that_is_suggested_is_one_that_fits(persons, delta, in_folder):
+@pytest.mark.parametrize("named", [None, "new.ledger"])
+def test_the_ledger_that_is_suggested_is_one_that_fits(named, persons, delta, in_folder):
     table = FRAME.assign(who=np.arange(800) // 2)
     text = "".join(f'[[attribute]]\nname = "{n}"\nkind = "coded"\ncodes = 90\n' for n in ("age", "who"))
     person = '[person]\ncolumn = "who"\nat_most = 2\n' if persons else ""
     (in_folder / "people.toml").write_text(person + text.replace('name = "who"', 'name = "sex"'))
     table["sex"] = table["sex"].eq("F").astype(int)
-    model = qr.Synthesizer(epsilon=0.5, delta=delta, schema=in_folder / "people.toml")
-    with pytest.raises(qr.InvalidInput, match="needs a ledger") as refused:
+    model = qr.Synthesizer(epsilon=0.5, delta=delta, schema=in_folder / "people.toml", ledger=named)
+    error, why = (qr.InvalidInput, "needs a ledger") if named is None else (qr.LedgerError, "there is no ledger new")
+    with pytest.raises(error, match=why) as refused:
         model.fit(table)
     code = re.search(r"ledger=(qr\.Ledger\.open\(.*\)), with a larger", str(refused.value))[1]
     with eval(code, {"qr": qr}) as ledger:
         model.set_params(ledger=ledger).fit(table, entropy=qr.Entropy.insecure(1))
         assert ledger.remaining is None
+    assert (in_folder / (named or "people.ledger")).exists()
 
 
 def test_an_unused_ledger_of_another_unit_is_told_to_be_of_no_use(tmp_path):

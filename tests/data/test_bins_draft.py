@@ -64,6 +64,23 @@ def test_a_long_tail_is_divided_so_that_values_are_near_the_middle_of_their_bin(
     assert abs(mean(np.array(whole)) / truth) > 1.5, "where the tail is one bin"
 
 
+@pytest.mark.parametrize(("heaped", "low"), [(0, 0), (7, 7), (0, -3)])
+def test_a_number_that_nearly_everybody_has_gets_a_bin_of_its_own(heaped: int, low: int) -> None:
+    """Even bins would take the few others for the number's neighbours, and a mean for many times what it is."""
+    rng = np.random.default_rng(4)
+    values = np.where(rng.random(20_000) < 0.91, heaped, low + rng.geometric(0.6, 20_000))
+    values[:2] = low, low + 51
+    seen = {float(v): int(c) for v, c in zip(*np.unique(values, return_counts=True), strict=True)}
+    edges = np.array(number_bins(min(seen), max(seen), seen, whole=True), dtype=float)
+    assert {heaped, heaped + 1} <= {*edges}
+    widths = np.diff(edges[edges > heaped])
+    assert len(widths) > 2
+    assert (widths[1:] <= 4 * widths[:-1]).all()
+    middles = (edges[:-1] + edges[1:] - 1) / 2
+    drafted = middles[np.searchsorted(edges, values, side="right") - 1]
+    assert drafted.mean() == pytest.approx(values.mean(), abs=0.1)
+
+
 def test_names_and_numbers_of_people_are_left_out(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(
@@ -101,7 +118,8 @@ def test_a_frame_is_drafted_as_its_file_and_some_rows_by_themselves(tmp_path: Pa
     assert qr.draft(frame) == of_file.replace("f.csv", "the frame")
     some = qr.draft(tmp_path / "f.csv", rows=98)
     assert "the first 98 records of f.csv" in some
-    assert "3" not in some.partition('name = "b"')[2]
+    assert "stop = 3," in some.partition('name = "b"')[2]
+    assert "stop = 5," in of_file
     for wrong in (0, True, 1.5):
         with pytest.raises(InvalidInput, match="rows must be an integer of at least 1"):
             qr.draft(frame, rows=wrong)

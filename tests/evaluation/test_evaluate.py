@@ -209,7 +209,7 @@ def test_a_release_and_its_synthetic_records_are_scored():
     assert found.synthetic.avg_l1 == pytest.approx(found.answers.avg_l1, abs=0.02)
     assert score(TABLE, release).synthetic is None
     assert str(found).splitlines()[0] == NOTICE
-    assert [line.split()[0] for line in repr(found).splitlines()[2:]] == ["answers", "synthetic"]
+    assert [line.split()[0] for line in repr(found).splitlines()[3:]] == ["answers", "synthetic"]
     with pytest.raises(InvalidInput, match="another domain"):
         score(TABLE, release, random_table(coded(2, 2), 5, seed=0))
 

@@ -10,8 +10,9 @@ from tests.evaluation.comparisons import small
 
 
 def test_the_text_is_a_table_under_the_notice():
-    notice, subject, header, *lines, floor = str(small()).splitlines()
+    notice, subject, units, header, *lines, floor = str(small()).splitlines()
     assert notice == NOTICE
+    assert units.startswith("errors are parts of the table")
     assert subject == (
         "small: 500 records, 71 queries on 6 marginals of 4 columns; add-remove, delta=1e-06; means of 2 trials"
     )

@@ -25,6 +25,7 @@ from worlds import (
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.histogram import Histogram
+from qrelease.inference.measurement import RECORDS
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import Neighbours, PureDP
@@ -98,6 +99,13 @@ def test_the_order_and_the_length_of_answers():
     assert asked.sets == ((0, 1), (2,), (1,), (0, 2))
     assert len(list(asked.texts())) == len(asked)
     assert repr(asked) == "Workload(25 queries on 4 marginals of sex, age, grade)"
+
+
+def test_a_workload_names_the_columns_that_it_asks_about():
+    assert repr(Workload.ranges(PEOPLE, "grade")) == "Workload(6 queries on 1 marginal of grade)"
+    assert Workload.marginals(PEOPLE, [["grade", "sex"]]).columns == ("sex", "grade")
+    assert repr(Workload.predicates(PEOPLE, "sex = F")) == "Workload(1 query on 1 marginal of sex)"
+    assert repr(Workload(PEOPLE, (RECORDS,))) == "Workload(1 query on 1 marginal of no column)"
 
 
 @pytest.mark.parametrize("seed", range(3))

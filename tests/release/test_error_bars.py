@@ -1,6 +1,7 @@
 """Error bars of a release cover 95 %, and there is none where nothing was measured."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -13,9 +14,12 @@ from worlds import (
     true_answers,
 )
 
+import qrelease as qr
 from qrelease.data.domain import Attribute, Domain
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.noisy_answers import Answers
+from qrelease.inference.weighted_records import WeightedRecords
+from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
@@ -135,6 +139,46 @@ def test_the_number_of_records_is_measured_and_has_an_error_bar():
     np.testing.assert_array_equal(noisy, [22.5, np.nan, np.nan, np.nan, 90])
     assert bars[0] == pytest.approx(Noise("discrete Laplace", 5.0).half_width(1 / 16))
     assert bars[4] == half
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A mechanism of a user's: nodes of a tree over one column in one draw, and no count of the records besides."""
+
+    root: bool
+    name = "tree"
+
+    def check(self, workload, cost, neighbours):
+        """Anything goes."""
+
+    def release(self, private, workload, cost):
+        nodes = [[1, 1, 0, 0], [0, 0, 1, 1], *np.eye(4).tolist(), *([[1, 1, 1, 1]] if self.root else [])]
+        measured = private.measure(Workload.vectors(private.domain, nodes, ["code"]), cost)
+        values = np.maximum(measured[0].values[2:6], 0.0)
+        synopsis = WeightedRecords(private.domain, np.arange(4), values / values.sum(), float(values.sum()))
+        return MechanismResult(synopsis, tuple(measured), {})
+
+
+@pytest.mark.parametrize("root", [True, False])
+def test_a_tree_of_ones_own_without_a_count_is_released_and_shown(root, tmp_path):
+    """Its root is the number of records; without one nothing is said of what was not measured, but all is saved."""
+    domain = Domain((Attribute("code", "coded", codes=4),))
+    table, asked = random_table(domain, 300, 0), Workload.marginals(domain, 1)
+    with Ledger.open(None, PureDP(1.0)) as ledger:
+        made = Curator(table, ledger, Entropy.insecure(1)).release(Tree(root), asked, PureDP(1.0))
+    made.save(tmp_path / "out")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert ("not even the number of records was measured" in page) != root
+    for bars in (made.model_bars(), qr.load(tmp_path / "out").model_bars()):
+        assert np.isfinite(bars).all() if root else np.isnan(bars).all()
+    later = made.answer("code in {0, 1, 2}")
+    everyone = made.answer("code in {0, 1, 2, 3}")
+    assert math.isfinite(everyone.error) == math.isfinite(later.model_error) == root
+    if root:
+        noisy, width = made.error_bars(Workload(domain, (RECORDS,)))
+        assert (noisy, width) == (everyone.noisy, everyone.error)
+        assert noisy == made.measurements[0].values[-1]
+        assert np.abs(made.answers() - true_answers(asked, table)).max() <= made.model_bars().max()
 
 
 @pytest.mark.parametrize("mechanism", [MWEM(), MWEM(rounds=4)], ids=str)

@@ -43,7 +43,7 @@ COMMANDS = {
     "studio": "Go from a data file to a release on a page in the browser, on this machine (extra: server).",
     "analyst": "Say who may ask a server, and how much each may spend.",
     "audit": "Test whether a mechanism keeps its promise, by running it on neighbouring tables.",
-    "warmup": "Compile everything now, once, so that no later command has to (some 20 s).",
+    "warmup": "Compile everything now, once, so that no later command has to (a minute or two).",
 }
 
 STAYS = "a charge that was made stays spent (qrelease ledger show)"

@@ -15,6 +15,7 @@ from qrelease._util.typing import Floats
 from qrelease._util.validate import whole
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit.inputs import table_pairs
 from qrelease.evaluation.audit.sampling import audit, worst_pair
 from qrelease.evaluation.audit.verdict import Audit
@@ -26,7 +27,7 @@ from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.privacy.filters import Filter
 from qrelease.queries.workload import Workload
 
-_SMALL_TABLE: Final = ((0, 0, 0), (0, 0, 1), (1, 1, 1))
+_MOST_CELLS: Final = 1 << 10  # each is a neighbour of the table
 _TRIED_PAIRS: Final = 4
 _PILOT_SHARE: Final = 0.1
 _TIMED_RUNS: Final = 100
@@ -38,11 +39,12 @@ def audit_mechanism(
     cost: Cost,
     neighbours: Neighbours,
     *,
+    workload: Workload | None = None,
     samples: int = 20_000,
     confidence: float = 0.99,
     entropy: WordSource | None = None,
 ) -> Audit:
-    """Audit a mechanism of the package at a cost: three records of three binary columns, all their 2-way marginals.
+    """Audit a mechanism at a cost, on a table of three records: those of the first, second and last cell of a universe.
 
     Of the neighbours that differ most in their answers, short audits of a tenth of the runs each pick the one that
     shows most; the audit itself is `audit`. Small tables are the hard case: the noise does not shrink with the table,
@@ -56,6 +58,9 @@ def audit_mechanism(
         What each of its releases is said to cost.
     neighbours
         The relation under which it is said to.
+    workload
+        What it is asked, over a universe of at most 1 024 cells; by default all 2-way marginals of three binary
+        columns.
     samples
         Releases that are made of each of the two tables.
     confidence
@@ -71,7 +76,8 @@ def audit_mechanism(
     Raises
     ------
     InvalidInput
-        For fewer than 1 000 samples, or where the mechanism cannot be run at this cost.
+        For fewer than 1 000 samples, for a workload over more cells, or whose unit is a person, or with cells that no
+        record can be in, or where the mechanism cannot be run at this cost.
 
     Examples
     --------
@@ -81,24 +87,52 @@ def audit_mechanism(
     ... )
     >>> verdict.convicted
     False
+
+    What can be asked of one column alone is asked of one:
+
+    >>> ranges = qr.Workload.ranges(qr.Domain.coded({"age": 4}), "age")
+    >>> qr.audit_mechanism(
+    ...     qr.Laplace(),
+    ...     qr.PureDP(1),
+    ...     qr.Neighbours.ADD_REMOVE,
+    ...     workload=ranges,
+    ...     samples=1_000,
+    ...     entropy=qr.Entropy.insecure(1),
+    ... ).convicted
+    False
     """
     whole("samples", samples, least=1_000)
     source = Entropy() if entropy is None else entropy
-    domain = Domain.coded({"a": 2, "b": 2, "c": 2})
-    workload = Workload.marginals(domain, 2)
-    mechanism.check(workload, cost, neighbours)
-    table = Table(domain, tuple(np.array(column) for column in zip(*_SMALL_TABLE, strict=True)))
+    asked = Workload.marginals(Domain.coded({"a": 2, "b": 2, "c": 2}), 2) if workload is None else workload
+    _check_universe(asked.domain)
+    mechanism.check(asked, cost, neighbours)
+    cells = np.clip([0, 1, asked.domain.size - 1], 0, asked.domain.size - 1)
+    table = Table(asked.domain, tuple(np.asarray(codes) for codes in np.unravel_index(cells, asked.domain.shape)))
 
     def apart(pair: tuple[Table, Table]) -> float:
-        one, two = (np.concatenate(side.counts(workload.sets)) for side in pair)
+        one, two = (_answers(asked, side) for side in pair)
         return float(np.abs(one - two).sum())
 
     pairs = sorted(table_pairs(table, neighbours), key=apart, reverse=True)[:_TRIED_PAIRS]
-    run = released(mechanism, workload, cost, neighbours)
+    run = released(mechanism, asked, cost, neighbours)
     if sys.stderr.isatty():
         foretell(run, pairs[0][0], samples)
     first, second = worst_pair(run, pairs, cost, samples=math.ceil(_PILOT_SHARE * samples), entropy=source)
     return audit(run, first, second, cost, samples=samples, confidence=confidence, entropy=source)
+
+
+def _check_universe(domain: Domain) -> None:
+    """Raise `InvalidInput` for a universe whose neighbouring tables are not listed."""
+    if domain.person is not None or domain.impossible:
+        raise InvalidInput("an audit is of single records, any of which there may be: no [person], no [[impossible]]")
+    if any(attribute.undecided for attribute in domain) or domain.size > _MOST_CELLS:
+        raise InvalidInput(f"an audit takes a universe of at most {_MOST_CELLS:,} cells, got {domain}")
+
+
+def _answers(workload: Workload, table: Table) -> Floats:
+    """The exact answers (k,)."""
+    counts = dict(zip(workload.sets, table.counts(workload.sets), strict=True))
+    return np.concatenate([g.queries.apply(counts[g.axes]) * g.queries.unit for g in workload.groups])
 
 
 def foretell(run: Callable[[Table, WordSource], Floats], table: Table, samples: int) -> None:

@@ -1,11 +1,14 @@
 """Audits of whole releases: what they read, and what they acquit and convict."""
 
+from dataclasses import dataclass, replace
+
 import broken
 import numpy as np
 import pytest
 from audits import DOMAIN, audited, table
 
 from qrelease.data.domain import Domain
+from qrelease.data.person import Person
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit import (
@@ -13,6 +16,8 @@ from qrelease.evaluation.audit import (
     released,
 )
 from qrelease.evaluation.audit.releases import foretell
+from qrelease.inference.weighted_records import WeightedRecords
+from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
@@ -57,6 +62,49 @@ def test_a_release_that_draws_for_twice_its_cost_is_convicted(neighbours, sample
     wrong = broken.Overspending(Laplace())
     found = audit_mechanism(wrong, PureDP(1.5), neighbours, samples=samples, entropy=Entropy.insecure(11))
     assert found.convicted
+
+
+@dataclass(frozen=True)
+class Halves:
+    """A mechanism for one column: how many records are in its lower half."""
+
+    name = "halves"
+
+    def check(self, workload, cost, neighbours):
+        if len(workload.domain) > 1:
+            raise InvalidInput(f"halves are of one column, got {len(workload.domain)}")
+
+    def release(self, private, workload, cost):
+        halves = np.repeat(np.eye(2), private.domain.size // 2, axis=1)
+        measured = private.measure(Workload.vectors(private.domain, halves), cost)
+        total = float(max(measured[0].values.sum(), 1.0))
+        synopsis = WeightedRecords.equal(private.domain, np.arange(private.domain.size), total)
+        return MechanismResult(synopsis, tuple(measured), {})
+
+
+AGES = Workload.prefixes(Domain.coded({"age": 6}), "age")
+
+
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+def test_a_mechanism_for_one_column_is_asked_about_one(neighbours):
+    with pytest.raises(InvalidInput, match="halves are of one column, got 3"):
+        audit_mechanism(Halves(), ONE, neighbours, samples=1_000)
+    effort = {"workload": AGES, "samples": 1_000}
+    assert not audit_mechanism(Halves(), ONE, neighbours, entropy=Entropy.insecure(5), **effort).convicted
+    wrong = broken.Overspending(Halves(), 4)
+    assert audit_mechanism(wrong, ONE, neighbours, entropy=Entropy.insecure(6), **effort).convicted
+
+
+@pytest.mark.parametrize(
+    ("domain", "why"),
+    [
+        (Domain.coded({"a": 1025}), "at most 1,024 cells, got a"),
+        (replace(AGES.domain, person=Person("who", 2)), "single records"),
+    ],
+)
+def test_an_audit_asks_only_what_it_can_list_the_neighbours_of(domain, why):
+    with pytest.raises(InvalidInput, match=why):
+        audit_mechanism(Laplace(), ONE, Neighbours.ADD_REMOVE, workload=Workload.marginals(domain, 1))
 
 
 def test_an_audit_of_a_release_needs_enough_runs():
