@@ -236,13 +236,14 @@ def least_signal(number: int, pairs: int) -> float:
     """The signal n√ρ from which on so many pairs, whose residuals have so many coordinates, are all measured.
 
     If all of ρ measures P pairs of C coordinates on average, a cell has noise of σ = √(P / 2ρ), and holds n/C records
-    on average: √2 σ, where the signal is C√P. Below that most cells of large pairs are drowned, and a pair that is much
-    stronger than the others is seen better where it is selected. The mean L1 of three-way marginals, and where pairs
-    were selected: of flights by aircraft at (10, 1e-9), a signal of .56 C√P, .469 and .409 (`benchmarks.learning`); of
-    Adult at .55 and 1, 1.09 and 1.93 C√P, .122 and .124, .095 and .102 (`benchmarks.large --records 131072`); of rwm5yr
-    by patient at 6 and 10, 4.5 and 7.1 C√P, .095 and .100, .086 and .099. One seed each.
+    on average: σ, where the signal is C√(P/2). Below that most cells of large pairs are drowned, and a pair that is
+    much stronger than the others is seen better where it is selected. The mean L1 of three-way marginals where all
+    pairs were measured, and where they were selected, one seed each: of flights by aircraft at ε = 10 and 17, where a
+    mean cell holds .79 σ and 1.2 σ, .469 and .409, .357 and .388 (`benchmarks.learning --persons 20`); of Adult at .55
+    and 1, 1.5 σ and 2.7 σ, .122 and .124, .095 and .102 (`benchmarks.large --records 131072`); of rwm5yr by patient at
+    6 and 10, 6.4 σ and 10 σ, .095 and .100, .086 and .099 (`--persons 3`).
     """
-    return max(ROUNDS.pairs_signal, number / sqrt(max(pairs, 1)))
+    return max(ROUNDS.pairs_signal, number / sqrt(2 * max(pairs, 1)))
 
 
 def share_of_pairs(total: float, cost: ZCDP, number: int, pairs: int) -> float:

@@ -158,12 +158,13 @@ def test_shares_and_rounds_keep_to_their_bounds():
 
 
 def test_pairs_are_measured_where_their_mean_cell_holds_more_records_than_noise():
-    cost, number, pairs = ZCDP(0.25), 30_000, 25
-    assert share_of_pairs(11_999, cost, number, pairs) == 0.0
-    assert share_of_pairs(12_000, cost, number, pairs) > 0.0
+    cost, number, pairs = ZCDP(0.25), 30_000, 18
     sigma = (pairs / (2 * cost.rho)) ** 0.5
-    assert 12_000 / (number / pairs) == pytest.approx(2**0.5 * sigma)
-    assert share_of_pairs(11_999, cost, number, 4 * pairs) > 0.0  # as many coordinates in more pairs, which are smaller
+    enough = sigma * number / pairs
+    assert enough == pytest.approx(10_000)
+    assert share_of_pairs(enough - 1, cost, number, pairs) == 0.0
+    assert share_of_pairs(enough + 1, cost, number, pairs) > 0.0
+    assert share_of_pairs(enough - 1, cost, number, 2 * pairs) > 0.0  # as many coordinates in more pairs: smaller ones
     assert share_of_pairs(5_999, cost, 100, pairs) == 0.0  # however few cells there are
 
 
