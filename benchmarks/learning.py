@@ -443,7 +443,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             table = Table.read(path, replace(domain, person=Person(PERSONS[name], arguments.persons, ("", "NA"))))
         judge = Judge(plain, table if arguments.persons else None)
         if arguments.persons:
-            line = {"table": name, "schema": "bound", "epsilon": float("inf"), "share": None}
+            line = {"table": name, "schema": "bound", "epsilon": None, "share": None}
             show(line | judge.bound(), arguments.json)
         for epsilon in arguments.epsilon or ([1.0] if arguments.quick else EPSILONS):
             schemas = ["learned"] if arguments.shares else arguments.schema or SCHEMAS
@@ -476,7 +476,8 @@ def show(line: dict[str, Any], as_json: bool) -> None:
     )
     part = f" share {line['share']:g}" if line["share"] is not None else ""
     kept = "".join(f"  {k}: kept {v}" for k, v in line.items() if isinstance(v, str) and k not in ("table", "schema"))
-    print(f"{line['table']:8} eps {line['epsilon']:<4g} {line['schema']:9}{part}  {numbers}{kept}", flush=True)
+    epsilon = "-" if line["epsilon"] is None else f"{line['epsilon']:g}"
+    print(f"{line['table']:8} eps {epsilon:4} {line['schema']:9}{part}  {numbers}{kept}", flush=True)
 
 
 if __name__ == "__main__":
