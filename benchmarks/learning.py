@@ -21,7 +21,10 @@ the mean L1 distance of 60 three-way marginals over a common binning (16 bins of
 least 0.2 %); and of learned categories the share of records in those kept, beside what the optimal rule expects.
 
 --persons  the unit is a person of at most M records: in flights an aircraft, in rwm5yr a patient. Noise of `quantiles`
-           and `privtree` is then for all of them. Errors are against all records, with and without a person
+           and `privtree` is then for all of them. Each error is printed twice: against all records, as without a
+           person, which has the bias of the bound in it, that no schema has a part in; and, after a slash, against
+           what the bound leaves, in which a record of a person with k records counts min(1, M/k): the error that the
+           schema and the noise make. A line `bound` has what is left of all without noise or bins
 --shares   the learned schema alone, with other parts of ρ for the learning
 --quick    adult at ε = 1, in seven columns
 
@@ -69,9 +72,12 @@ FINE = 16
 RANGES = 500
 TRIPLES = 60
 RARE = 0.002
+ERRORS = ("wasserstein", "ranges", "three-way")
 PERSONS = {"flights": "tailnum", "rwm5yr": "id"}
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Weighted = tuple[Sequence[Ints], Floats]  # columns of records, and how much each record counts
 
 
 def number(name: str, low: float, high: float, step: float = 1, *, missing: bool = False) -> Attribute:
@@ -227,10 +233,15 @@ def drawn_bins(table: Table, rule: Any, epsilon: float, seed: int) -> Domain:
 
 
 class Judge:
-    """Errors of synthetic records against the true ones, in what both are before any bins."""
+    """Errors of synthetic records against the true ones, in what both are before any bins.
 
-    def __init__(self, table: Table) -> None:
+    bounded  the same records with their persons, where the unit is one
+    """
+
+    def __init__(self, table: Table, bounded: Table | None = None) -> None:
         self.table, self.true = table, fine(table)
+        self.all: Weighted = (self.true, np.ones(len(table)))
+        self.left = None if bounded is None else (self._numbered(bounded), bound_weights(bounded))
         rng = np.random.default_rng(7)
         self.numbers = [i for i, a in enumerate(table.domain) if a.grid is not None]
         self.wide = [i for i in self.numbers if table.domain.attributes[i].undecided]
@@ -260,6 +271,16 @@ class Judge:
         place = np.minimum(np.searchsorted(edges, codes), len(edges) - 1)
         return np.where((codes >= 0) & (edges[place] == codes), 1 + place, 0)
 
+    def _numbered(self, table: Table) -> list[Ints]:
+        """The columns of another table, with its open texts numbered as here."""
+        found = fine(table)
+        for axis, name in enumerate(table.domain.names):
+            if name in table.texts:
+                numbers = {text: i for i, text in enumerate(self.table.texts[name])}
+                own = np.array([numbers[text] for text in table.texts[name]])
+                found[axis] = np.where(found[axis] < 0, -1, own[found[axis]])
+        return found
+
     def synthetic(self, release: Any, rows: int) -> list[Ints]:
         """The columns of a synthetic table as those of the true one."""
         frame = release.synthetic(rows, seed=5, frame="pandas")
@@ -272,32 +293,62 @@ class Judge:
         return [read[name] for name in self.table.domain.names]
 
     def errors(self, found: Sequence[Ints]) -> dict[str, float]:
-        """The three errors."""
-        return {
-            "wasserstein": float(np.mean([self._wasserstein(self.true[i], found[i]) for i in self.wide])),
-            "ranges": 100
-            * float(np.mean([abs(self._share(r, self.true) - self._share(r, found)) for r in self.ranges])),
-            "three-way": float(np.mean([self._distance(t, found) for t in self.triples])),
-        }
+        """The three errors against all records, and, where the unit is a person, against what its bound leaves."""
+        drawn = (found, np.ones(len(found[0])))
+        errors = self._errors(self.all, drawn)
+        return errors if self.left is None else errors | of_left(self._errors(self.left, drawn))
 
-    def _wasserstein(self, true: Ints, found: Ints) -> float:
-        true, found = true[true >= 0], found[found >= 0]
-        points = np.union1d(true, found)
-        shares = [np.searchsorted(np.sort(x), points, side="right") / max(len(x), 1) for x in (true, found)]
-        return float((np.abs(shares[0] - shares[1])[:-1] * np.diff(points)).sum() / true.std())
+    def bound(self) -> dict[str, float]:
+        """The three errors of what a person's bound leaves, without any noise."""
+        assert self.left is not None
+        return self._errors(self.all, self.left) | of_left(dict.fromkeys(ERRORS, 0.0))
 
-    def _share(self, asked: Any, columns: Sequence[Ints]) -> float:
+    def _errors(self, true: Weighted, found: Weighted) -> dict[str, float]:
+        shares = [np.array([self._share(asked, *one) for asked in self.ranges]) for one in (true, found)]
+        three = (
+            np.mean([self._wasserstein(axis, true, found) for axis in self.wide]),
+            100 * np.abs(shares[0] - shares[1]).mean(),
+            np.mean([self._distance(axes, true, found) for axes in self.triples]),
+        )
+        return dict(zip(ERRORS, map(float, three), strict=True))
+
+    def _wasserstein(self, axis: int, *both: Weighted) -> float:
+        size = 1 + max(int(columns[axis].max()) for columns, _ in both)
+        shares = []
+        for columns, weights in both:
+            known = columns[axis] >= 0
+            below = np.cumsum(np.bincount(columns[axis][known], weights[known], size))
+            shares.append(below / max(float(below[-1]), 1e-9))
+        true = self.true[axis]
+        return float(np.abs(shares[0] - shares[1]).sum() / true[true >= 0].std())
+
+    def _share(self, asked: Any, columns: Sequence[Ints], weights: Floats) -> float:
         (i, j), (first, second) = asked
         a, b = columns[i], columns[j]
-        return float(((a >= first[0]) & (a <= first[1]) & (b >= second[0]) & (b <= second[1])).mean())
+        inside = (a >= first[0]) & (a <= first[1]) & (b >= second[0]) & (b <= second[1])
+        return float(weights[inside].sum() / weights.sum())
 
-    def _distance(self, axes: tuple[int, ...], found: Sequence[Ints]) -> float:
+    def _distance(self, axes: tuple[int, ...], *both: Weighted) -> float:
         shape = [len(self.edges[a]) + 2 for a in axes]
         tables = []
-        for columns in (self.true, found):
+        for columns, weights in both:
             cells = np.ravel_multi_index([self.coarse(a, columns[a]) for a in axes], shape)
-            tables.append(np.bincount(cells, minlength=int(np.prod(shape))) / len(cells))
+            tables.append(np.bincount(cells, weights, int(np.prod(shape))) / weights.sum())
         return float(np.abs(tables[0] - tables[1]).sum())
+
+
+def of_left(errors: dict[str, float]) -> dict[str, float]:
+    """Errors by the names that they have where they are against what the bound leaves."""
+    return {f"{name} of what is left": error for name, error in errors.items()}
+
+
+def bound_weights(table: Table) -> Floats:
+    """How much of each record the bound on a person's records leaves: min(1, m/k), and nothing of nobody's."""
+    assert table.persons is not None
+    assert table.domain.at_most is not None
+    codes = table.persons.codes
+    counts = np.bincount(codes[codes >= 0])
+    return np.where(codes >= 0, np.minimum(1.0, table.domain.at_most / np.maximum(counts[codes], 1)), 0.0)
 
 
 def kept_shares(table: Table, domain: Domain, account: learning.OneAccount) -> dict[str, str]:
@@ -385,11 +436,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         path, domain = (
             adult(arguments.quick) if name == "adult" else {"flights": flights, "rwm5yr": rwm5yr}[name](arguments.data)
         )
-        judge = Judge(table := Table.read(path, domain))
+        table = plain = Table.read(path, domain)
         if arguments.persons:
             if name not in PERSONS:
                 parser.error(f"{name} has one record a person")
             table = Table.read(path, replace(domain, person=Person(PERSONS[name], arguments.persons, ("", "NA"))))
+        judge = Judge(plain, table if arguments.persons else None)
+        if arguments.persons:
+            line = {"table": name, "schema": "bound", "epsilon": None, "share": None}
+            show(line | judge.bound(), arguments.json)
         for epsilon in arguments.epsilon or ([1.0] if arguments.quick else EPSILONS):
             schemas = ["learned"] if arguments.shares else arguments.schema or SCHEMAS
             parts = SHARES if arguments.shares else (learning.rho_share(table.domain),)
@@ -414,10 +469,15 @@ def show(line: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(line), flush=True)
         return
-    numbers = "  ".join(f"{k} {line[k]:.4g}" for k in ("wasserstein", "ranges", "three-way", "learning s", "seconds"))
+    numbers = "  ".join(
+        f"{k} " + " / ".join(f"{line[part]:.4g}" for part in (k, *of_left({k: 0.0})) if part in line)
+        for k in (*ERRORS, "learning s", "seconds")
+        if k in line
+    )
     part = f" share {line['share']:g}" if line["share"] is not None else ""
     kept = "".join(f"  {k}: kept {v}" for k, v in line.items() if isinstance(v, str) and k not in ("table", "schema"))
-    print(f"{line['table']:8} eps {line['epsilon']:<4g} {line['schema']:9}{part}  {numbers}{kept}", flush=True)
+    epsilon = "-" if line["epsilon"] is None else f"{line['epsilon']:g}"
+    print(f"{line['table']:8} eps {epsilon:4} {line['schema']:9}{part}  {numbers}{kept}", flush=True)
 
 
 if __name__ == "__main__":

@@ -280,7 +280,7 @@ class FittedRecords:
             fits = 1 + chosen
         else:
             left, pairs = concentrated(cost, self.name), len(two)  # the tables of all pairs, or their signs, are fitted
-            paired = pairs > 0 and share_of_pairs(records, left, coordinates(domain.shape, two)) > 0
+            paired = pairs > 0 and share_of_pairs(records, left, coordinates(domain.shape, two), pairs) > 0
             chosen = rounds_of(records, left, paired=paired)
             clear = worst_cell_stands_out(records, left.rho * SELECTION_SHARE / chosen)
             fits = 1 + (chosen // ROUNDS.marginals_per_fit if clear else chosen)
@@ -383,7 +383,7 @@ class FittedRecords:
                 learned.measure(number_of_records(domain), counting)
             final = self.fitted_records(learned.total, all_left)
             number = coordinates(domain.shape, among.pairs)
-            share = share_of_pairs(learned.total, left, number) if among.pairs else 0.0
+            share = share_of_pairs(learned.total, left, number, len(among.pairs)) if among.pairs else 0.0
             together, left = split(left, [share or SINGLES_SHARE, 1 - (share or SINGLES_SHARE)])
             if share:
                 _measure_pairs(learned, among.pairs, together, neighbours)

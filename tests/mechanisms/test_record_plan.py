@@ -146,15 +146,26 @@ def test_a_round_takes_its_part_of_the_cost_and_all_rounds_no_more(units):
 
 def test_shares_and_rounds_keep_to_their_bounds():
     cost = ZCDP(1.0)  # the signal is the number of records
-    assert share_of_pairs(2_999, cost, 100) == 0.0
-    assert share_of_pairs(3_000, cost, 100) == share_of_pairs(10_000, ZCDP(1.21), 100) == 0.85
-    assert share_of_pairs(12_500, cost, 100) == pytest.approx(0.8)
-    assert share_of_pairs(1e9, cost, 100) == 0.65
-    assert share_of_pairs(25_000, cost, 6_400) == pytest.approx(0.8)  # four times the coordinates: twice the share
+    assert share_of_pairs(2_999, cost, 100, 9) == 0.0
+    assert share_of_pairs(3_000, cost, 100, 9) == share_of_pairs(10_000, ZCDP(1.21), 100, 9) == 0.85
+    assert share_of_pairs(12_500, cost, 100, 9) == pytest.approx(0.8)
+    assert share_of_pairs(1e9, cost, 100, 9) == 0.65
+    assert share_of_pairs(25_000, cost, 6_400, 9) == pytest.approx(0.8)  # four times the coordinates: twice the share
     rounds = [rounds_of(n, cost, paired=False) for n in (-5.0, 0.0, 1.0, 100, 10_000, 1e12)]
     assert rounds == [1, 1, 2, 9, 60, 400]
     assert rounds_of(10_000, cost, paired=True) < 60
     assert rounds_of(5_000, ZCDP(4.0), paired=False) == 60  # by the signal alone
+
+
+def test_pairs_are_measured_where_their_mean_cell_holds_more_records_than_noise():
+    cost, number, pairs = ZCDP(0.25), 30_000, 18
+    sigma = (pairs / (2 * cost.rho)) ** 0.5
+    enough = sigma * number / pairs
+    assert enough == pytest.approx(10_000)
+    assert share_of_pairs(enough - 1, cost, number, pairs) == 0.0
+    assert share_of_pairs(enough + 1, cost, number, pairs) > 0.0
+    assert share_of_pairs(enough - 1, cost, number, 2 * pairs) > 0.0  # as many coordinates in more pairs: smaller ones
+    assert share_of_pairs(5_999, cost, 100, pairs) == 0.0  # however few cells there are
 
 
 def test_a_refinement_measures_what_is_not_known_better_already():
