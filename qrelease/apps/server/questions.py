@@ -35,8 +35,8 @@ MAX_ANSWERS: Final = 1000
 """Answers to one request."""
 
 
-MAX_NUMBER_ENTRIES: Final = 1 << 18
-"""Groups of a question about numbers, times the cells of its columns."""
+MAX_NUMBER_ENTRIES: Final = 1 << 20
+"""Weights of a question about numbers: each group has a query of its own over all cells of the question's columns."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,9 @@ def _read_numbers(domain: Domain, text: str) -> NumberQuestion:
     entries = asked.cells * asked.asked.groups
     if entries > MAX_NUMBER_ENTRIES:
         raise TooLarge(
-            f"its groups times the cells of its columns come to {entries:,}; at most {MAX_NUMBER_ENTRIES:,} are allowed"
+            f"each of its {asked.asked.groups:,} groups has a query over all {asked.cells:,} cells of its columns,"
+            f" together {entries:,} weights; at most {MAX_NUMBER_ENTRIES:,} are allowed: ask for fewer groups, in"
+            " several questions or by fewer columns, or use a schema with coarser bins"
         )
     return asked
 
