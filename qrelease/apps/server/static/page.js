@@ -214,9 +214,16 @@ function show(reply) {
   one("chart").replaceChildren(chart(drawn.slice(0, SHOWN)));
   one("answers").tBodies[0].replaceChildren(
     ...answers.slice(0, 200).map((a) =>
-      row(make("td", a.query), make("td", plain(a.value), "number"), make("td", spread(a), "number"),
+      row(answered(a), make("td", plain(a.value), "number"), make("td", spread(a), "number"),
         make("td", a.source), make("td", priced(a.cost)))),
   );
+}
+
+// The question, and below it what has to be known of its answer.
+function answered(a) {
+  const cell = make("td", a.query);
+  if (a.note) cell.append(make("p", a.note, "help"));
+  return cell;
 }
 
 async function synthetic() {
