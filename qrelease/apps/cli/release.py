@@ -537,8 +537,6 @@ def _foretell(
             ledger.check(cost)
     except QReleaseError:
         return
-    if workload.domain.impossible and arguments.mechanism not in _KEEPING:
-        print(f"warning: {_RULES}{', if one of them is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
     _tell_unasked(arguments, workload)
     unit = Unit.of(Neighbours.parse(arguments.neighbours), workload.domain)
     cost = unit.of_a_record(cost)
@@ -556,11 +554,18 @@ def _foretell(
         for line in told.lines if arguments.verbose else told.brief:
             print(f"qrelease: {line}", file=sys.stderr)
         among = told.among
+    _tell_rules(workload, among)
     for each in among:
         if isinstance(each, Forecasting) and (
             arguments.mechanism != "auto" or takes_long(each, workload, cost, public)
         ):
             print(f"qrelease: {forecast(each, workload, cost, public)}", file=sys.stderr)
+
+
+def _tell_rules(workload: Workload, among: Sequence[Mechanism]) -> None:
+    """Warn of rules of the schema that a mechanism does not keep which will be taken; of `among`, none if not known."""
+    if workload.domain.impossible and not (among and all(each.name in _KEEPING for each in among)):
+        print(f"warning: {_RULES}{', if one of them is chosen' * (len(among) != 1)}", file=sys.stderr)
 
 
 def _tell_unasked(arguments: argparse.Namespace, workload: Workload) -> None:

@@ -488,7 +488,12 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
     with pytest.raises(ZeroDivisionError):
         release("--mechanism", "auto", "--rows", "9")
     assert taken[2][0] == Auto(table=True)
-    assert "kept by --mechanism records and maxent alone, if one of them is chosen" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "auto would take maxent" in err
+    assert "impossible" not in err
+    with pytest.raises(ZeroDivisionError):
+        release("--mechanism", "mwem")
+    assert re.search("^warning: the impossible .* --mechanism records and maxent alone$", capsys.readouterr().err, re.M)
     with pytest.raises(SystemExit):
         main(["release", "--help"])
     said = " ".join(capsys.readouterr().out.split())
