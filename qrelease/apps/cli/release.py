@@ -572,11 +572,21 @@ def _tell_unasked(arguments: argparse.Namespace, workload: Workload) -> None:
     """Name the columns that no question is about: a synthetic table would have them, and would know nothing of them."""
     asked = {workload.domain.names[axis] for axes in workload.sets for axis in axes}
     numbers = " ".join(arguments.numbers or ())
-    names = [name for name in workload.domain.names if name not in asked and name not in numbers]
-    if names and arguments.mechanism != "matrix":
+    names = [name for name in workload.domain.names if name not in asked]
+    unasked, measured = [n for n in names if n not in numbers], [n for n in names if n in numbers]
+    if arguments.mechanism == "matrix":
+        return
+    if unasked:
         print(
-            f"qrelease: nothing is asked of {', '.join(names)}: synthetic values there would follow the schema alone;"
+            f"qrelease: nothing is asked of {', '.join(unasked)}: synthetic values there would follow the schema alone;"
             " --columns leaves them out, which is faster",
+            file=sys.stderr,
+        )
+    if measured:
+        print(
+            f"qrelease: warning: only --numbers ask of {', '.join(measured)}: synthetic values there would follow the"
+            f" schema alone, whatever the numbers are; --workload marginals:{measured[0]}, beside what else is asked,"
+            " has them follow counts",
             file=sys.stderr,
         )
 

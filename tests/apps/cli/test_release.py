@@ -566,6 +566,22 @@ def test_numbers_come_in_one_charge_with_the_workload(with_hours, mechanism, cap
     assert "epsilon=2 of epsilon=2" in capsys.readouterr().out
 
 
+def test_a_column_that_numbers_alone_ask_of_is_said_to_follow_the_schema(
+    with_hours: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the terminal, and at its picture in the report: its synthetic values know nothing of the numbers."""
+    told, drawn = "only --numbers ask of hours: synthetic values there would follow the schema alone", "NOT of the"
+    asked = ["--mechanism", "maxent", "--numbers", "mean:hours by sex", "--total-epsilon", "9"]
+    assert numbers("--workload", "marginals:sex", *asked) == 0
+    assert told in capsys.readouterr().err
+    page = (with_hours / "out" / "report.html").read_text()
+    assert page.count(drawn) == 1
+    assert re.search(r"<h3>hours [^/]*NOT of the records: no count of it was asked", page)
+    assert numbers("--workload", "marginals:sex*hours", *asked, "--out", "both") == 0
+    assert "--numbers ask of" not in capsys.readouterr().err
+    assert drawn not in (with_hours / "both" / "report.html").read_text()
+
+
 def test_numbers_in_parquet_are_a_tidy_table_that_is_verified(with_hours, capsys):
     parquet = pytest.importorskip("pyarrow.parquet")
     asked = ["--numbers", "mean:hours by sex", "--numbers", "quantile(.5,.9):hours", "--numbers", "count by hours"]
