@@ -183,6 +183,8 @@ def test_an_analyst_asks_in_a_browser(live, browser):
     one("input[value=where]").click()
     one("#where").clear()
     one("#where").send_keys("height > 3")
+    wait(lambda: "no column 'height'" in one("#refused").text)
+    assert one("#price").text == "–"
     one("#ask").click()
     wait(lambda: "no column 'height'" in one("#status").text)
 
