@@ -23,7 +23,7 @@ _IN_SIGMAS: Mapping[str, str] = {
 
 def in_words(parameters: Mapping[str, object]) -> dict[str, object]:
     """Parameters with names in words, as far as the code has some, and values as a reader would write them."""
-    names = _PARAMETERS | _IN_SIGMAS if "bound" in parameters else _PARAMETERS
+    names = {**_PARAMETERS, **_IN_SIGMAS} if "bound" in parameters else _PARAMETERS
     return {names.get(name, name.replace("_", " ")): shown(value) for name, value in parameters.items()}
 
 

@@ -84,7 +84,7 @@ def test_a_token_is_in_no_file_and_is_good_until_another_is_issued(ledger, path)
     assert not analysts.named("ada").active
     with pytest.raises(Revoked, match="the token of 'ada' was revoked"), analysts.account("ada"):
         pass
-    with pytest.raises(InvalidInput, match="the analyst 'ada' was revoked: .*--restore"):
+    with pytest.raises(InvalidInput, match=r"the analyst 'ada' was revoked: .*--restore"):
         analysts.reissue("ada")
     assert not analysts.named("ada").active
     assert analysts.holder(second) is None
