@@ -166,6 +166,16 @@ def test_an_analyst_asks_in_a_browser(live, browser):
     assert out_of_reach(browser) == []
     assert too_faint(browser) == []
 
+    # Of a group that the noise hides, the page says so.
+    one("#measure-met").clear()
+    one("#measure-met").send_keys("grade = 2")
+    one("#measure-where").clear()
+    one("#measure-where").send_keys("sex = 'M' and age in 60..79")
+    wait(lambda: "(" in one("#price").text)
+    one("#ask").click()
+    wait(lambda: len(rows()) == 7)
+    assert any("the interval is all that the column's bounds allow" in text for text in rows()[:2])
+
     one("#synthetic").click()
     wait(lambda: "synthetic records" in one("#status").text)
     wait(lambda: one("#price").text != "–")
@@ -173,11 +183,14 @@ def test_an_analyst_asks_in_a_browser(live, browser):
     one("input[value=where]").click()
     one("#where").clear()
     one("#where").send_keys("height > 3")
+    wait(lambda: "no column 'height'" in one("#refused").text)
+    assert one("#price").text == "–"
     one("#ask").click()
     wait(lambda: "no column 'height'" in one("#status").text)
 
     browser.refresh()  # the token is remembered until the tab is closed, and the answers are on the server
-    wait(lambda: len(rows()) == 5)
+    wait(lambda: len(rows()) == 7)
+    assert any("the interval is all that the column's bounds allow" in text for text in rows())
     one("#where").send_keys("sex = 'F'")
     one("#leave").click()
     wait(lambda: one("#token").is_displayed())

@@ -346,12 +346,26 @@ class AnalystClient:
 
     @overload
     def numbers(
-        self, question: str, *, most: float | None = ..., key: str | None = ..., frame: None = ...
+        self,
+        question: str,
+        *,
+        top: int | None = ...,
+        most: float | None = ...,
+        key: str | None = ...,
+        frame: None = ...,
     ) -> list[ServedAnswer]: ...
     @overload
-    def numbers(self, question: str, *, most: float | None = ..., key: str | None = ..., frame: Frame) -> Any: ...
     def numbers(
-        self, question: str, *, most: float | None = None, key: str | None = None, frame: Frame | None = None
+        self, question: str, *, top: int | None = ..., most: float | None = ..., key: str | None = ..., frame: Frame
+    ) -> Any: ...
+    def numbers(
+        self,
+        question: str,
+        *,
+        top: int | None = None,
+        most: float | None = None,
+        key: str | None = None,
+        frame: Frame | None = None,
     ) -> Any:
         """Numbers by group, such as `mean:age by sex where income = '>50K'`.
 
@@ -359,6 +373,9 @@ class AnalystClient:
         ----------
         question : str
             In the language of questions about numbers (`qrelease.queries.numeric`).
+        top : int, optional
+            Give only so many groups, those of the largest values, in descending order. All groups are asked and paid
+            for; the first of those given has the cost.
         most, key, frame
             As in `ask_many`.
 
@@ -373,7 +390,8 @@ class AnalystClient:
             As `ask` does.
         """
         check_frame(frame)
-        found = self._asked("/v1/query", {"numbers": question}, most, key)
+        limit = {} if top is None else {"top": whole("top", top, least=1)}
+        found = self._asked("/v1/query", {"numbers": question, **limit}, most, key)
         return found if frame is None else as_frame(_answer_columns(found), frame)
 
     def synthetic(self, rows: int = 1000, *, frame: Frame | None = None) -> Any:

@@ -311,10 +311,9 @@ def _cut_through(attribute: Attribute, code: int, cut: int | None) -> int:
         return attribute.cuts.index(cut)
     show = attribute.shown if attribute.kind == "date" else "{:.12g}".format
     low, high = (show(edge) for edge in attribute.edges[code : code + 2])
-    upper = " (use < or >= there)" if not attribute.whole else ""
     error = CellsDiffer(
         f"attribute {attribute.name!r}: the condition cuts through the bin {attribute.label(code)}; "
-        f"the nearest edges are {low} and {high}{upper}"
+        f"the nearest edges are {low} and {high} (use < or >= there)"
     )
     error.column, error.cut = attribute.name, cut
     raise error

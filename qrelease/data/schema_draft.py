@@ -95,7 +95,9 @@ A column of texts with a public list of codes, such as municipalities, can be ad
     name = "municipality"
     categories = {file = "municipalities.csv", column = "code"}
     kind = "category"
-    reviewed = true""".splitlines()
+    reviewed = true
+and where the list says in a column what each code belongs to, of another attribute of this schema, also
+    parent = {attribute = "province", column = "province_code"}""".splitlines()
 
 
 @final

@@ -86,7 +86,7 @@ class LeastSquares:
             inside = set(group.axes) <= held
             missing = np.full(group.queries.count, np.nan)
             values.append(self._group(group) if inside else missing)
-            widths.append(half_widths(self._variances(group)) if inside else missing)
+            widths.append(half_widths(self._variances(group), self.measurement.noise.order) if inside else missing)
         return np.concatenate(values), np.concatenate(widths)
 
     def _variances(self, asked: Group) -> Floats:

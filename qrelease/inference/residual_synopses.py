@@ -55,7 +55,7 @@ class Modelled:
         widths = _BARS * np.sqrt(posterior.variances(workload))
         if not posterior.solved:  # the linear answer is within its own bar, and this one as far from it as it is
             linear, variances = estimates.answer(workload)
-            widths = np.abs(histogram.answer(workload) - linear) + half_widths(variances)
+            widths = np.abs(histogram.answer(workload) - linear) + half_widths(variances, estimates.order)
         return cls(histogram, estimates, workload, widths, last)
 
     @property
@@ -175,11 +175,11 @@ def _linear(estimates: Estimates, workload: Workload) -> tuple[Floats, Floats]:
     given = [estimates.gives(g.axes) for g in workload.groups]
     if all(given):  # of very many answers there is no copy
         values, variances = estimates.answer(workload)
-        return values, half_widths(variances)
+        return values, half_widths(variances, estimates.order)
     values, widths = (np.full(len(workload), np.nan) for _ in range(2))
     kept = tuple(g for g, there in zip(workload.groups, given, strict=True) if there)
     if kept:
         where = np.repeat(given, [g.queries.count for g in workload.groups])
         values[where], variances = estimates.answer(Workload(workload.domain, kept))
-        widths[where] = half_widths(variances)
+        widths[where] = half_widths(variances, estimates.order)
     return values, widths

@@ -323,10 +323,13 @@ class Estimates:
 
     The residual of S adds itself, spread evenly over the columns of A∖S, to the marginal on A. Residuals are measured
     independently and their noise is orthogonal, so the sum is what generalised least squares gives.
+
+    order  `Noise.order` of what was measured: 1 where some of it has Laplace noise
     """
 
     domain: Domain
     residuals: Mapping[Axes, Residual]
+    order: Literal[1, 2] = 2
 
     @classmethod
     def of(cls, domain: Domain, measurements: Iterable[Measurement], records: float | None = None) -> Estimates:
@@ -345,6 +348,7 @@ class Estimates:
         `InvalidInput` for a measurement of other queries.
         """
         found: dict[Axes, Residual] = {}
+        measurements = tuple(measurements)
         if records is not None:
             found[()] = Residual((), np.array(float(records)), 0.0)
         for new in (r for m in measurements for r in _residuals(m, domain)):
@@ -354,7 +358,7 @@ class Estimates:
                 values = rate * old.values + (1 - rate) * new.values
                 new = Residual(new.axes, values, rate * old.variance)
             found[new.axes] = new
-        return cls(domain, found)
+        return cls(domain, found, min((m.noise.order for m in measurements), default=2))
 
     @property
     def variances(self) -> dict[Axes, float]:

@@ -163,7 +163,7 @@ class WeightedCodes:
             places = np.concatenate([np.arange(workload.bounds[i], workload.bounds[i + 1]) for i in given])
             asked = Workload(self.domain, tuple(workload.groups[i] for i in given))
             values[places], variances = estimates.answer(asked)
-            widths[places] = half_widths(variances)
+            widths[places] = half_widths(variances, estimates.order)
         return values, widths
 
     def sample(self, rows: int, rng: np.random.Generator) -> list[Ints]:

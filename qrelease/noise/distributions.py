@@ -159,10 +159,24 @@ def _quantile(laplace_terms: int) -> float:
     return float(brentq(excess, 0.1, 10 * math.sqrt(2 * laplace_terms))) / math.sqrt(laplace_terms)
 
 
-def half_widths(variances: Floats) -> Floats:
-    """The half-widths of the 95 % error bars of unbiased normal answers with these variances."""
+def half_widths(variances: Floats, order: Literal[1, 2] = 2) -> Floats:
+    """The half-widths of the 95 % error bars of unbiased answers with these variances.
+
+    Parameters
+    ----------
+    variances
+        (k,), of weighted sums of independent draws of noise.
+    order
+        `Noise.order` of the draws: 2 where all of them are Gaussian, 1 where some may be of a Laplace law.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Standard deviations times 1.96 for Gaussian noise, the normal law's quantile; times 2.12 for Laplace noise, that
+        of a single draw, b ln 20. A sum of several draws needs less, down to 1.96 for very many equal ones.
+    """
     widths = np.sqrt(variances)
-    widths *= _quantile(0)
+    widths *= _quantile(0) if order == 2 else _quantile(1) / math.sqrt(2)
     return widths
 
 

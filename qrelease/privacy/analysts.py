@@ -146,11 +146,34 @@ class Analysts:
             found = self._row(name)
             rows.replace(self._store, found, found._replace(active=0))
 
-    def reissue(self, name: str) -> str:
-        """A new token for that analyst, also for who was revoked; the old one is good no longer."""
+    def reissue(self, name: str, *, restore: bool = False) -> str:
+        """A new token for that analyst; the old one is good no longer.
+
+        Parameters
+        ----------
+        name
+            The analyst's name.
+        restore
+            Whether an analyst who was revoked is let in again.
+
+        Returns
+        -------
+        str
+            The token, which is stored nowhere.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such analyst, or one who was revoked and shall not be restored.
+        """
         token = secrets.token_urlsafe(32)
         with self._store.writing():
             found = self._row(name)
+            if not (found.active or restore):
+                raise InvalidInput(
+                    f"the analyst {name!r} was revoked: a new token would let them in again; where that is meant, say"
+                    f" so, by `qrelease analyst reissue {name} --restore` or reissue(..., restore=True)"
+                )
             rows.replace(self._store, found, found._replace(token=_hashed(token), active=1))
         return token
 

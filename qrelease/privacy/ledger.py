@@ -613,7 +613,9 @@ class Ledger:
             elif (row.kind, row.cost, row.label) != ("session", cost_text(cap), label):
                 raise LedgerError(
                     f"key {key!r} is that of {row.label!r} with {cost_from_text(row.cost)}, not of {label!r} with"
-                    f" {cap}; go on with what it was opened with, or use another key"
+                    f" {cap}; go on with what it was opened with, or use another key: open another session by key=NAME"
+                    " in Python, or serve --session NAME, which may spend what the ledger has left, also after its"
+                    " total was raised"
                 )
             else:
                 self._note(row, row, rows, keyed=True, changed_rows=changed_rows)

@@ -825,6 +825,8 @@ def single(group: Group, index: int) -> Group:
     queries = group.queries
     if queries.count == 1:
         return group
+    if isinstance(queries, Vectors):
+        return Group(group.axes, Vectors(queries.rows[index : index + 1], queries.unit))
     row = np.zeros(queries.count)
     row[index] = 1
     # Entries are below 2^53: exact as floats.

@@ -21,7 +21,7 @@ from qrelease.errors import InvalidInput
 from qrelease.privacy.conversions import zcdp_epsilon
 from qrelease.privacy.costs import ZCDP, Neighbours
 from qrelease.queries.families import Cells
-from qrelease.release.parameter_words import shown, worded
+from qrelease.release.parameter_words import in_words
 from qrelease.release.release import Release
 
 TO_FILL_IN = "TO FILL IN"
@@ -197,7 +197,7 @@ def _mechanism(release: Release) -> dict[str, Any]:
     hidden = ("promise", "predictions", "certificate")
     return {
         "name": release.mechanism,
-        "parameters": {worded(k): shown(v) for k, v in release.parameters.items() if k not in hidden},
+        "parameters": in_words({k: v for k, v in release.parameters.items() if k not in hidden}),
         "workload": f"{len(release.workload):,} queries: "
         + ", ".join(f"{number:,} {name}" for name, number in families.items()),
         "noise": [

@@ -65,6 +65,8 @@ def test_answers_are_frames(people, frame):
     numbers = people.numbers("mean:age by sex", frame=frame)
     assert (numbers["low"] <= numbers["value"]).all()
     assert len(numbers) == 2
+    (largest,) = people.numbers("mean:age by sex", top=1)
+    assert largest.value == max(numbers["value"])
     table = people.synthetic(50, frame=frame)
     assert [*table.columns] == list(TABLE.domain.names)
     assert len(table) == 50

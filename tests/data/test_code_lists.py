@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from qrelease.data.schema import load
+from qrelease.data.schema_draft import draft
 from qrelease.errors import InvalidInput
 
 SCHEMA = """
@@ -73,3 +74,17 @@ def test_a_list_with_semicolons_is_read_where_the_schema_says_so(tmp_path: Path)
         load(tmp_path / "s.toml")
     (tmp_path / "s.toml").write_text(SCHEMA.replace('file = "towns.csv"', 'file = "towns.csv", separator = ";"'))
     assert load(tmp_path / "s.toml") == domain
+
+
+def test_what_a_draft_says_of_a_column_with_a_list_can_be_loaded(tmp_path: Path) -> None:
+    codes = [f"{'AB'[i % 2]}{i}" for i in range(150)]
+    (tmp_path / "data.csv").write_text("province,municipality\n" + "".join(f"{c[0]},{c}\n" for c in codes))
+    (tmp_path / "municipalities.csv").write_text("code,province_code\n" + "".join(f"{c},{c[0]}\n" for c in codes))
+    text = draft(tmp_path / "data.csv")
+    _, _, told = text.partition("# A column of texts with a public list of codes")
+    entry = [line.removeprefix("#     ") for line in told.splitlines() if line.startswith("#     ")]
+    (tmp_path / "s.toml").write_text("\n".join([text.replace("reviewed = false", "reviewed = true"), *entry]))
+    domain = load(tmp_path / "s.toml")
+    assert domain.names == ("province", "municipality")
+    assert domain["municipality"].categories == tuple(codes)
+    assert domain.impossible  # a municipality in another province than its own

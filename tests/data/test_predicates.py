@@ -104,7 +104,7 @@ def test_cells(text, expected):
             "getting in 1..2",
             "no column 'getting' (did you mean 'getting in/out'?); there are age, income, school, share",
         ),
-        ("age < 25", "the condition cuts through the bin 20..29; the nearest edges are 20 and 30"),
+        ("age < 25", "the condition cuts through the bin 20..29; the nearest edges are 20 and 30 (use < or >= there)"),
         ("age <= 20", "the condition cuts through the bin 20..29; the nearest edges are 20 and 30"),
         ("age in 20..35", "the condition cuts through the bin 30..39; the nearest edges are 30 and 40"),
         ("age = 25", "the condition cuts through the bin 20..29"),

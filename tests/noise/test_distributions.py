@@ -9,7 +9,7 @@ import pytest
 from laws import below
 from scipy import signal
 
-from qrelease.noise.distributions import CONFIDENCE, Noise
+from qrelease.noise.distributions import CONFIDENCE, Noise, half_widths
 from qrelease.noise.entropy import Entropy
 from qrelease.noise.samplers import discrete_gaussian, discrete_laplace, rounded_gaussian
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
@@ -100,3 +100,21 @@ def test_variance_and_magnitude_are_those_of_the_law_or_just_above(law, scale):
     if scale >= 3:
         assert mass @ y**2 >= noise.variance * 0.97
         assert mass @ np.abs(y) == pytest.approx(noise.magnitude, rel=0.03)
+
+
+def beyond(scales: list[float], h: float) -> float:
+    """P(|Y| > h) of a sum of independent Laplace draws of different scales, by partial fractions of 1/Π(1 + b²t²)."""
+    return sum(
+        math.exp(-h / b) * math.prod(b**2 / (b**2 - c**2) for j, c in enumerate(scales) if j != i)
+        for i, b in enumerate(scales)
+    )
+
+
+@pytest.mark.parametrize("scales", [[1.0], [1.0, 0.9], [1.0, 0.5], [1.0, 0.1], [1.0, 0.9, 0.8], [1.0, 0.5, 0.3, 0.2]])
+def test_bars_of_laplace_mixtures_hold_where_those_of_normal_ones_do_not(scales: list[float]) -> None:
+    variance = np.array([2 * sum(b**2 for b in scales)])
+    (laplace,), (normal,) = half_widths(variance, 1), half_widths(variance)
+    assert beyond(scales, laplace) <= 1 - CONFIDENCE + 1e-12
+    assert beyond(scales, normal) > 1 - CONFIDENCE + 0.003
+    assert normal == pytest.approx(1.96 * math.sqrt(variance[0]), rel=1e-4)  # of Gaussian noise as they were
+    assert laplace <= 1.09 * normal

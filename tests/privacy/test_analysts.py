@@ -84,7 +84,11 @@ def test_a_token_is_in_no_file_and_is_good_until_another_is_issued(ledger, path)
     assert not analysts.named("ada").active
     with pytest.raises(Revoked, match="the token of 'ada' was revoked"), analysts.account("ada"):
         pass
-    third = analysts.reissue("ada")
+    with pytest.raises(InvalidInput, match=r"the analyst 'ada' was revoked: .*--restore"):
+        analysts.reissue("ada")
+    assert not analysts.named("ada").active
+    assert analysts.holder(second) is None
+    third = analysts.reissue("ada", restore=True)
     assert analysts.holder(third).active
     stored = b"".join(file.read_bytes() for file in path.parent.iterdir())
     assert all(token.encode() not in stored for token in (first, second, third, other))

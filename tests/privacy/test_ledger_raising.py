@@ -297,3 +297,12 @@ def test_an_account_that_no_charge_opened_is_refused():
             ledger.store.set_head(head._replace(tally=json.dumps(["0", "1/8", "1/8", ["0", "1/8"]])))
         with pytest.raises(LedgerError, match="no charge that opened it"):
             _ = ledger.total
+
+
+def test_a_session_is_not_enlarged_and_another_is_named(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "l", PureDP(1.0)) as ledger:
+        ledger.session(PureDP(1.0), "online: a session", key="server")
+        ledger.raise_total(PureDP(1.5))
+        with pytest.raises(LedgerError, match=r"serve --session NAME.* after its total was raised"):
+            ledger.session(PureDP(1.5), "online: a session", key="server")
+        assert ledger.session(PureDP(1.5), "online: a session", key="second").key == "second"

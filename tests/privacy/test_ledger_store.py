@@ -222,7 +222,10 @@ def test_analysts_are_known_to_all(ledger, place):
         theirs.revoke("ada")
         with pytest.raises(Revoked), analysts.account("ada"):
             pass
-        assert analysts.holder(theirs.reissue("ada")).active
+        with pytest.raises(InvalidInput, match="was revoked"):
+            analysts.reissue("ada")
+        assert analysts.holder(token) is None
+        assert analysts.holder(theirs.reissue("ada", restore=True)).active
 
 
 def test_other_records_are_said_to_be_others(ledger, place):

@@ -27,6 +27,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     revoke.add_argument("name", help="the analyst's name")
     reissue = action(actions, "reissue", _reissue, "Print a new token for an analyst who lost it; the old one ends.")
     reissue.add_argument("name", help="the analyst's name")
+    reissue.add_argument("--restore", action="store_true", help="let an analyst in again who was revoked")
     more = action(actions, "raise", _raise, "Let an analyst spend more in all.")
     more.add_argument("name", help="the analyst's name")
     more.add_argument("--epsilon", type=float, required=True, help="what this analyst may spend in all")
@@ -79,12 +80,17 @@ def _listed(takes: Mapping[str, float] | None) -> str:
 
 def _revoke(arguments: argparse.Namespace) -> None:
     with opened(arguments.ledger) as ledger:
-        Analysts(ledger).revoke(arguments.name)
+        analysts = Analysts(ledger)
+        was = analysts.named(arguments.name)
+        analysts.revoke(arguments.name)
+        spent = told(was.spent) if was.spent else "nothing"
+        before = "" if was.active else " before"
+        print(f"{was.name}  revoked{before}: the token is good no longer; spent {spent}")
 
 
 def _reissue(arguments: argparse.Namespace) -> None:
     with opened(arguments.ledger) as ledger:
-        print(Analysts(ledger).reissue(arguments.name))
+        print(Analysts(ledger).reissue(arguments.name, restore=arguments.restore))
 
 
 def _raise(arguments: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from math import fsum
 from typing import TYPE_CHECKING
@@ -76,7 +76,7 @@ def _show(arguments: argparse.Namespace) -> None:
         if "delta" in ledger.total.to_json() and any("rho" in entry.cost.to_json() for entry in history):
             print(f"        {_LESS}")
         for run in [[entry] for entry in history] if arguments.all else _runs(history):
-            print(_line(run))
+            print(_line(run, delta))
 
 
 def _at_most(left: Cost | None) -> str:
@@ -99,14 +99,27 @@ def _runs(history: Sequence[Entry]) -> Iterator[list[Entry]]:
         yield list(run)
 
 
-def _line(run: Sequence[Entry]) -> str:
-    """A line for an entry; or for some alike, with the time of the first, their sum and their number."""
+def _line(run: Sequence[Entry], delta: float | None) -> str:
+    """A line for an entry; or for some alike, with the time of the first, their sum and their number.
+
+    delta  of the ledger's total, at which a cost in rho is told as an epsilon too
+    """
     first = run[0]
     if len(run) == 1:
-        return f"{first.time}  {first.kind:7} {told(first.cost)}  {first.label}{_rows(first)}{_left_open(first)}"
+        cost = f"{told(first.cost)}{_alone(first.cost.to_json(), delta)}"
+        return f"{first.time}  {first.kind:7} {cost}  {first.label}{_rows(first)}{_left_open(first)}"
     sums = {name: fsum(entry.cost.to_json()[name] for entry in run) for name in first.cost.to_json()}
-    cost = ", ".join(f"{name}={value:.6g}" for name, value in sums.items())
+    cost = ", ".join(f"{name}={value:.6g}" for name, value in sums.items()) + _alone(sums, delta)
     return f"{first.time}  {first.kind:7} {cost}  {first.label} ({len(run):,} charges){_rows(first)}"
+
+
+def _alone(cost: Mapping[str, float], delta: float | None) -> str:
+    """What a cost in rho is in epsilon, by itself."""
+    from qrelease.privacy.conversions import zcdp_epsilon
+
+    if "rho" not in cost or not delta:
+        return ""
+    return f" (epsilon={zcdp_epsilon(cost['rho'], delta):.3g} at delta={delta:.6g} by itself)"
 
 
 def _left_open(entry: Entry) -> str:

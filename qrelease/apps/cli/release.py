@@ -540,8 +540,6 @@ def _foretell(
             ledger.check(cost)
     except QReleaseError:
         return
-    if workload.domain.impossible and arguments.mechanism not in _KEEPING:
-        print(f"warning: {_RULES}{', if one of them is chosen' * (arguments.mechanism == 'auto')}", file=sys.stderr)
     _tell_unasked(arguments, workload)
     unit = Unit.of(Neighbours.parse(arguments.neighbours), workload.domain)
     cost = unit.of_a_record(cost)
@@ -559,6 +557,7 @@ def _foretell(
         for line in told.lines if arguments.verbose else told.brief:
             print(f"qrelease: {line}", file=sys.stderr)
         among = told.among
+    _tell_rules(workload, among)
     for each in among:
         if isinstance(each, Forecasting) and (
             arguments.mechanism != "auto" or takes_long(each, workload, cost, public)
@@ -566,15 +565,31 @@ def _foretell(
             print(f"qrelease: {forecast(each, workload, cost, public)}", file=sys.stderr)
 
 
+def _tell_rules(workload: Workload, among: Sequence[Mechanism]) -> None:
+    """Warn of rules of the schema that a mechanism does not keep which will be taken; of `among`, none if not known."""
+    if workload.domain.impossible and not (among and all(each.name in _KEEPING for each in among)):
+        print(f"warning: {_RULES}{', if one of them is chosen' * (len(among) != 1)}", file=sys.stderr)
+
+
 def _tell_unasked(arguments: argparse.Namespace, workload: Workload) -> None:
     """Name the columns that no question is about: a synthetic table would have them, and would know nothing of them."""
     asked = {workload.domain.names[axis] for axes in workload.sets for axis in axes}
     numbers = " ".join(arguments.numbers or ())
-    names = [name for name in workload.domain.names if name not in asked and name not in numbers]
-    if names and arguments.mechanism != "matrix":
+    names = [name for name in workload.domain.names if name not in asked]
+    unasked, measured = [n for n in names if n not in numbers], [n for n in names if n in numbers]
+    if arguments.mechanism == "matrix":
+        return
+    if unasked:
         print(
-            f"qrelease: nothing is asked of {', '.join(names)}: synthetic values there would follow the schema alone;"
+            f"qrelease: nothing is asked of {', '.join(unasked)}: synthetic values there would follow the schema alone;"
             " --columns leaves them out, which is faster",
+            file=sys.stderr,
+        )
+    if measured:
+        print(
+            f"qrelease: warning: only --numbers ask of {', '.join(measured)}: synthetic values there would follow the"
+            f" schema alone, whatever the numbers are; --workload marginals:{measured[0]}, beside what else is asked,"
+            " has them follow counts",
             file=sys.stderr,
         )
 

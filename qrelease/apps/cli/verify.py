@@ -36,22 +36,26 @@ def _verify(arguments: argparse.Namespace) -> int:
     return 0 if found.holds else 1
 
 
+def _printed(file: Path) -> bytes | None:
+    """What a file holds that starts as JSON does; None for another. It is opened once: a pipe can be read once only."""
+    try:
+        with file.open("rb") as content:
+            start = content.read(1)
+            return start + content.read() if start == b"{" else None
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from None
+
+
 def _public_part(file: Path | LedgerUrl) -> Mapping[str, Any]:
     """What anybody may see of a ledger, or of the JSON that was printed of one."""
     from qrelease.privacy.resuming import public_part
 
-    try:
-        listed = False
-        if isinstance(file, Path):
-            with file.open("rb") as content:
-                listed = content.read(1) == b"{"
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from None
-    if not isinstance(file, Path) or not listed:
+    printed = _printed(file) if isinstance(file, Path) else None
+    if printed is None:
         with opened(file) as ledger:
             return public_part(ledger)
     try:
-        found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        found: Mapping[str, Any] = json.loads(printed)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{file} is no JSON: {error}") from None
     return found

@@ -186,7 +186,11 @@ def _schemas(*endpoints: Endpoint) -> dict[str, Any]:
     """Of all bodies and answers, and what these have in them."""
     kinds = dict.fromkeys([shapes.Problem, *(e.answer for e in endpoints), *(e.body for e in endpoints if e.body)])
     found: dict[str, Any] = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)[1]
-    found["Query"] |= {"minProperties": 1, "maxProperties": 1}  # what `Query.__post_init__` looks after
+    # What `Query.__post_init__` looks after.
+    found["Query"] |= {
+        "oneOf": [{"required": [form]} for form in shapes.QUERY_FORMS],
+        "dependentRequired": {"top": ["numbers"]},
+    }
     return found
 
 

@@ -35,8 +35,8 @@ MAX_ANSWERS: Final = 1000
 """Answers to one request."""
 
 
-MAX_NUMBER_ENTRIES: Final = 1 << 18
-"""Groups of a question about numbers, times the cells of its columns."""
+MAX_NUMBER_ENTRIES: Final = 1 << 20
+"""Weights of a question about numbers: each group has a query of its own over all cells of the question's columns."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def example_queries(domain: Domain) -> Iterator[shapes.Query]:
     found += [shapes.Query(numbers=f"mean:{name_text(a.name)}") for a in columns]
     kinds = set[str]()
     for query in found:
-        (kind,) = (name for name in query.__struct_fields__ if getattr(query, name) is not UNSET)
+        (kind,) = (name for name in shapes.QUERY_FORMS if getattr(query, name) is not UNSET)
         if kind in kinds or not _fits(query):
             continue
         try:
@@ -136,6 +136,11 @@ class Question:
         """How many answers it has."""
         return 1 if isinstance(self.meant, Predicate) else self.cells
 
+    @property
+    def given(self) -> int:
+        """How many of its answers are given: all."""
+        return self.answers
+
     @cached_property
     def group(self) -> CanonicalGroup:
         """The queries as a session takes them."""
@@ -152,9 +157,10 @@ class Question:
 
 @dataclass(frozen=True)
 class NumberQuestion:
-    """What a query of the API means that asks for numbers by group."""
+    """What a query of the API means that asks for numbers by group, and how many of the groups are given."""
 
     asked: NumericQuestion
+    top: int | None = None
 
     @property
     def cells(self) -> int:
@@ -165,6 +171,11 @@ class NumberQuestion:
     def answers(self) -> int:
         """How many answers it has: of each group, or each of its quantiles."""
         return self.asked.groups * max(len(self.asked.probabilities), 1)
+
+    @property
+    def given(self) -> int:
+        """How many of its answers are given."""
+        return self.answers if self.top is None else min(self.top, self.answers)
 
 
 def read_question(domain: Domain, query: shapes.Query) -> Question | NumberQuestion:
@@ -178,7 +189,7 @@ def read_question(domain: Domain, query: shapes.Query) -> Question | NumberQuest
             raise TooLarge(f"the marginal has {cells:,} cells; at most {MAX_ANSWERS:,} are allowed")
         return Question(domain, Workload.marginals(domain, [query.marginal]))
     if query.numbers is not UNSET:
-        return _read_numbers(domain, query.numbers)
+        return _read_numbers(domain, query.numbers, None if query.top is UNSET else query.top)
     text = _range_text(query.range) if query.range is not UNSET else query.where
     assert text is not UNSET  # a query has one of the four
     found = Question(domain, parse(text, domain))
@@ -189,13 +200,17 @@ def read_question(domain: Domain, query: shapes.Query) -> Question | NumberQuest
     return found
 
 
-def _read_numbers(domain: Domain, text: str) -> NumberQuestion:
-    asked = NumberQuestion(NumericQuestion.parse(domain, text))
+def _read_numbers(domain: Domain, text: str, top: int | None) -> NumberQuestion:
+    asked = NumberQuestion(NumericQuestion.parse(domain, text), top)
     check_online(asked.asked)
+    if top is not None and len(asked.asked.probabilities) > 1:
+        raise InvalidInput("top: groups are ranked by one number each, and several quantiles are asked for")
     entries = asked.cells * asked.asked.groups
     if entries > MAX_NUMBER_ENTRIES:
         raise TooLarge(
-            f"its groups times the cells of its columns come to {entries:,}; at most {MAX_NUMBER_ENTRIES:,} are allowed"
+            f"each of its {asked.asked.groups:,} groups has a query over all {asked.cells:,} cells of its columns,"
+            f" together {entries:,} weights; at most {MAX_NUMBER_ENTRIES:,} are allowed: ask for fewer groups, in"
+            " several questions or by fewer columns, or use a schema with coarser bins"
         )
     return asked
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from qrelease.privacy.costs import six_digits
 
 if TYPE_CHECKING:
     from qrelease.inference.histogram import Histogram
+    from qrelease.mechanisms.online.numbers import NumberAnswer
     from qrelease.mechanisms.online.quotes import Purse, Quote
     from qrelease.mechanisms.online.session import OnlineSession
     from qrelease.queries.canonical import CanonicalQuery
@@ -78,7 +80,7 @@ def _so_far(taken: float, found: int, questions: Sequence[Question | NumberQuest
     """What a request took that ends in the middle, and how many answers it found: as public as they are."""
     if not found and not taken:
         return "nothing was charged"
-    asked = sum(question.answers for question in questions)
+    asked = sum(question.given for question in questions)
     return (
         f"{found:,} of {asked:,} answers were found before, for which {six_digits(taken)} of your budget was charged:"
         " they are kept, and free when you ask for them again"
@@ -191,7 +193,8 @@ class Service:
 
     def _answers(self, purse: Purse, question: Question | NumberQuestion) -> Iterator[shapes.Answer]:
         if isinstance(question, NumberQuestion):
-            for n in numbers.answer(self._session, question.asked, purse):
+            found = numbers.answer(self._session, question.asked, purse)
+            for n in found if question.top is None else _largest(found, question.top):
                 error, low, high = (_shown(part) for part in (n.error, n.low, n.high))
                 rank = UNSET if n.rank_error is None else _shown(n.rank_error)
                 cost, note = costs(n.cost), n.note or UNSET
@@ -199,8 +202,8 @@ class Service:
             return
         if self._session.listening:  # refused before a sparse vector is asked, which has few answers to give
             self._session.quote(question.group, purse)
-        found = self._session.answers(question.group, purse)
-        for text, a in zip(question.texts, found, strict=True):
+        counts = self._session.answers(question.group, purse)
+        for text, a in zip(question.texts, counts, strict=True):
             yield shapes.Answer(text, a.value, _shown(a.error), a.source, costs(a.cost))
 
     def budget(self, analyst: str) -> shapes.Budget:
@@ -222,6 +225,13 @@ class Service:
     def synopsis(self) -> Histogram:
         """The hypothesis: what is made of it needs no transaction, since later answers do not change it."""
         return self._session.synopsis
+
+
+def _largest(answers: Sequence[NumberAnswer], top: int) -> list[NumberAnswer]:
+    """Those of the largest values, in descending order; the first has the cost of all."""
+    cost = next((answer.cost for answer in answers if answer.cost is not None), None)
+    ranked = sorted(answers, key=lambda answer: -answer.value)[:top]
+    return [replace(answer, cost=cost if place == 0 else None) for place, answer in enumerate(ranked)]
 
 
 def _tell(answers: Sequence[shapes.Answer], purse: _RequestPurse) -> None:

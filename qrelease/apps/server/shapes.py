@@ -61,20 +61,38 @@ class Range(Shape):
     high: Name
 
 
+QUERY_FORMS: Final = ("where", "marginal", "range", "numbers")
+"""The members of a query of which it has one."""
+
+
 class Query(Shape):
     """What to count: the records of a condition, of a range of one column, or of every cell of a marginal; or numbers
     by group, as `mean:age by sex where income = '>50K'`: sum, mean, variance, quantile(.5,.9) or ratio of a column, or
-    count. One of these.
+    count. One of these; with numbers there may be `top`.
     """
 
     where: Condition | UnsetType = UNSET
     marginal: Annotated[list[Name], Meta(min_length=1, max_length=16)] | UnsetType = UNSET
     range: Range | UnsetType = UNSET
     numbers: Condition | UnsetType = UNSET
+    top: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=2**53,
+                description="of numbers: give only so many groups, those of the largest values, in descending order;"
+                " all groups are asked and paid for",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
     def __post_init__(self) -> None:
-        if sum(getattr(self, name) is not UNSET for name in self.__struct_fields__) != 1:
-            raise ValueError(f"Expected an object with one of {', '.join(self.__struct_fields__)}")
+        if sum(getattr(self, name) is not UNSET for name in QUERY_FORMS) != 1:
+            raise ValueError(f"Expected an object with one of {', '.join(QUERY_FORMS)}")
+        if self.top is not UNSET and self.numbers is UNSET:
+            raise ValueError("Expected top beside numbers alone")
 
 
 class Queries(Shape):

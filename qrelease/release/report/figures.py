@@ -76,8 +76,15 @@ def _columns(release: Release, tables: dict[Axes, Floats]) -> str:
         return ""
     workload = _marginals(release.domain, singles)
     parts = zip(*(np.split(v, workload.bounds[1:-1]) for v in release.error_bars(workload)), strict=True)
+    asked = {axis for group in release.workload.groups for axis in group.axes}
     cards = [
-        _column(release.domain.attributes[axes[0]], tables[axes], noisy, widths)
+        _column(
+            release.domain.attributes[axes[0]],
+            tables[axes],
+            noisy,
+            widths,
+            alone=axes[0] not in asked and bool(np.isnan(noisy).all()),
+        )
         for axes, (noisy, widths) in zip(singles, parts, strict=True)
     ]
     more = len(release.domain) - len(singles)
@@ -89,10 +96,14 @@ def _columns(release: Release, tables: dict[Axes, Floats]) -> str:
     )
 
 
-def _column(attribute: Attribute, values: Floats, noisy: Floats, widths: Floats) -> str:
-    """One column as bars, or as a histogram where it has an order and many cells."""
+def _column(attribute: Attribute, values: Floats, noisy: Floats, widths: Floats, *, alone: bool) -> str:
+    """One column as bars, or as a histogram where it has an order and many cells.
+
+    alone  whether no count of it was asked or measured, so that it follows the schema alone
+    """
     whole = Series(tuple(label or "(missing)" for label in attribute.labels), values, noisy, widths)
     cells = f"{attribute.size:,} cell{'s' if attribute.size > 1 else ''}"
+    cells += ", NOT of the records: no count of it was asked, so this follows the schema alone" if alone else ""
     unequal = _unequal(attribute)
     if attribute.ordered and (attribute.size > _BARS or unequal):
         missing = f", missing: {count(values[-1])}" if attribute.missing else ""

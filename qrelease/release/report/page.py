@@ -26,7 +26,7 @@ from qrelease.privacy.filters import Filter
 from qrelease.queries.families import Cells, Intervals, Queries, Vectors
 from qrelease.queries.workload import Workload
 from qrelease.release.answer_table import MAX_ANSWERS
-from qrelease.release.parameter_words import shown, worded
+from qrelease.release.parameter_words import in_words
 from qrelease.release.report.figures import figures
 from qrelease.release.report.numbers import number_tables
 from qrelease.release.report.svg import bar, count, text
@@ -431,7 +431,7 @@ def _measurement(release: Release, m: Measurement) -> tuple[str, ...]:
 
 def _made(release: Release) -> str:
     hidden = ("promise", "predictions")
-    parameters = {worded(k): shown(v) for k, v in release.parameters.items() if k not in hidden}
+    parameters = in_words({k: v for k, v in release.parameters.items() if k not in hidden})
     return (
         f"<h2>How it was made</h2>{_chosen(release)}"
         f"<div class=scroll>{pairs({'mechanism': release.mechanism, **parameters})}{pairs(release.versions)}</div>"

@@ -34,9 +34,21 @@ def test_a_token_is_issued_again_and_a_budget_raised(folder: Path, capsys: pytes
         analysts = Analysts(ledger)
         assert analysts.holder(token) is None
         assert analysts.holder(new) == analysts.named("ada")
-        analysts.revoke("ada")
-        assert analysts.holder(new) is None
-        assert analysts.holder(analysts.reissue("ada")) is not None
+    for before in ("", " before"):
+        assert main(["analyst", "revoke", "ada", "--ledger", "l"]) == 0
+        assert capsys.readouterr().out.startswith(f"ada  revoked{before}: the token is good no longer; spent epsilon=")
+    assert main(["analyst", "reissue", "ada", "--ledger", "l"]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert len(err.splitlines()) == 1
+    assert "'ada' was revoked" in err
+    assert main(["analyst", "list", "--ledger", "l"]) == 0
+    assert capsys.readouterr().out.rstrip().endswith(", revoked")
+    assert main(["analyst", "reissue", "ada", "--restore", "--ledger", "l"]) == 0
+    restored = capsys.readouterr().out.strip()
+    with Ledger.open(folder / "l") as ledger:
+        analysts = Analysts(ledger)
+        assert (analysts.holder(new), analysts.holder(restored)) == (None, analysts.named("ada"))
 
 
 def test_a_budget_above_the_total_is_warned_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from commands import release
 from qrelease.apps.cli import main
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.analysts import Analysts
+from qrelease.privacy.conversions import zcdp_epsilon
 from qrelease.privacy.ledger import Ledger
 
 
@@ -79,3 +80,18 @@ def test_a_request_is_counted_in_the_singular(folder: Path, capsys: pytest.Captu
         "ben  budget epsilon=0.3, spent nothing, 1 request",
         "cyd  budget epsilon=0.3, spent nothing, 2 requests",
     ]
+
+
+def test_charges_in_rho_are_told_in_epsilon_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Ledger.open(folder / "l", ApproxDP(1.0, 1e-9)) as ledger:
+        ledger.charge(ApproxDP(0.125, 1e-10), "marginals")
+        journal = ledger.session(ZCDP(0.004), "online: a session", "server")
+        for rho in (0.001, 0.002):
+            with journal.writing():
+                journal.buy(ZCDP(rho), "online: answers")
+    assert main(["ledger", "show", "l"]) == 0
+    *_, marginals, session, answers = (line.split(None, 1)[1] for line in capsys.readouterr().out.splitlines())
+    assert marginals == "charge  epsilon=0.125, delta=1e-10  marginals"
+    for line, rho, label in ((session, 0.004, "a session"), (answers, 0.003, "answers (2 charges)")):
+        epsilon = zcdp_epsilon(rho, 1e-9)
+        assert f"rho={rho} (epsilon={epsilon:.3g} at delta=1e-09 by itself)  online: {label}" in line

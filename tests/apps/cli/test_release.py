@@ -488,7 +488,12 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
     with pytest.raises(ZeroDivisionError):
         release("--mechanism", "auto", "--rows", "9")
     assert taken[2][0] == Auto(table=True)
-    assert "kept by --mechanism records and maxent alone, if one of them is chosen" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "auto would take maxent" in err
+    assert "impossible" not in err
+    with pytest.raises(ZeroDivisionError):
+        release("--mechanism", "mwem")
+    assert re.search("^warning: the impossible .* --mechanism records and maxent alone$", capsys.readouterr().err, re.M)
     with pytest.raises(SystemExit):
         main(["release", "--help"])
     said = " ".join(capsys.readouterr().out.split())
@@ -571,6 +576,22 @@ def test_numbers_named_in_the_workload_are_those_of_numbers(with_hours):
     assert numbers(*same, *alone, "--numbers", asked) == 0
     assert (with_hours / "out" / "numbers.csv").read_text() == found
     assert found.count("\n") == 3
+
+
+def test_a_column_that_numbers_alone_ask_of_is_said_to_follow_the_schema(
+    with_hours: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the terminal, and at its picture in the report: its synthetic values know nothing of the numbers."""
+    told, drawn = "only --numbers ask of hours: synthetic values there would follow the schema alone", "NOT of the"
+    asked = ["--mechanism", "maxent", "--numbers", "mean:hours by sex", "--total-epsilon", "9"]
+    assert numbers("--workload", "marginals:sex", *asked) == 0
+    assert told in capsys.readouterr().err
+    page = (with_hours / "out" / "report.html").read_text()
+    assert page.count(drawn) == 1
+    assert re.search(r"<h3>hours [^/]*NOT of the records: no count of it was asked", page)
+    assert numbers("--workload", "marginals:sex*hours", *asked, "--out", "both") == 0
+    assert "--numbers ask of" not in capsys.readouterr().err
+    assert drawn not in (with_hours / "both" / "report.html").read_text()
 
 
 def test_numbers_in_parquet_are_a_tidy_table_that_is_verified(with_hours, capsys):

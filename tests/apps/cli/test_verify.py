@@ -1,6 +1,7 @@
 """`qrelease verify`: what holds, of a signed release and its ledger."""
 
 import json
+import os
 
 import pytest
 from commands import release
@@ -51,3 +52,18 @@ def test_the_command_says_what_holds_and_ends_with_0_1_or_2(released, tmp_path, 
     ):
         assert main(bad) == 2, bad
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_was_printed_of_a_ledger_may_come_through_a_pipe(released, tmp_path, capsys):
+    capsys.readouterr()
+    assert main(["ledger", "show", str(released / "people.ledger"), "--json"]) == 0
+    listed = capsys.readouterr().out.encode()
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as pipe:
+        pipe.write(listed)  # less than a pipe holds
+    assert len(listed) < 1 << 16
+    try:
+        assert main(["verify", str(released / "out"), "--ledger", f"/dev/fd/{reading}", "--json"]) == 0
+    finally:
+        os.close(reading)
+    assert json.loads(capsys.readouterr().out)["holds"] is True

@@ -71,7 +71,9 @@ def test_two_hosts_are_one_service(hosts, postgres, capsys, tmp_path):
     assert main(["analyst", "revoke", "ada", "--ledger", ledger]) == 0
     assert second.ask(queries[0], token, "key-3")[0] == 401
     # The server of the ledger crashes, and the host goes on when it is back.
-    assert main(["analyst", "reissue", "ada", "--ledger", ledger]) == 0
+    assert main(["analyst", "reissue", "ada", "--ledger", ledger]) == 2
+    capsys.readouterr()
+    assert main(["analyst", "reissue", "ada", "--restore", "--ledger", ledger]) == 0
     token = capsys.readouterr().out.strip()
     postgres.stop()
     assert second.ask(queries[0], token, "key-4")[0] == 503

@@ -103,11 +103,16 @@ def test_what_is_too_large_is_refused_and_what_just_fits_is_not():
     wide = coded(256, MAX_CONDITION_CELLS // 256, 2)
     assert asked_of(wide, {"marginal": ["a", "c"]}).answers == 512
     assert asked_of(wide, {"where": "a = 0 and b = 0"}).cells == MAX_CONDITION_CELLS
-    assert asked_of(coded(16, 128, 2), {"numbers": "mean:a by b"}).answers == 128
+    assert asked_of(coded(16, 256, 2), {"numbers": "mean:a by b"}).answers == 256
+    assert asked_of(coded(26, 4, 40), {"numbers": "mean:a by b*c"}).answers == 160
     for domain, query, said in (
         (wide, {"marginal": ["a", "b"]}, "the marginal has 65,536 cells; at most 1,000"),
         (wide, {"where": "a = 0 and b = 0 and c = 1"}, "span 131,072 cells; at most 65,536"),
-        (coded(17, 128), {"numbers": "mean:a by b"}, "come to 278,528; at most 262,144"),
+        (
+            coded(17, 256),
+            {"numbers": "mean:a by b"},
+            "256 groups has a query over all 4,352 cells .* 1,114,112 weights; at most 1,048,576 .* fewer groups",
+        ),
     ):
         with pytest.raises(TooLarge, match=said):
             asked_of(domain, query)

@@ -87,6 +87,23 @@ def test_numbers_by_group_are_quoted_answered_and_remembered(server, path):
     assert "6 groups at alpha=" in forewarned["note"]
 
 
+def test_the_largest_groups_come_first_and_bear_the_cost_of_all(server, path):
+    asked = {"numbers": "count by grade*sex"}
+    (quote,) = server.post("/v1/quote", {"queries": [{**asked, "top": 2}]}).json["quotes"]
+    first = server.ask({**asked, "top": 2}).json["answers"]
+    assert [a["cost"] is None for a in first] == [False, True]
+    assert first[0]["cost"]["epsilon"] <= quote["cost"]["epsilon"] * 1.001
+    assert first[0]["takes"]["epsilon"] == pytest.approx(spent(path))
+    everything = server.ask(asked).json["answers"]
+    assert not any(a["cost"] for a in everything)  # they were all paid for
+    ranked = sorted((a["value"] for a in everything), reverse=True)
+    assert [a["value"] for a in first] == ranked[:2] != [a["value"] for a in everything][:2]
+    assert [a["value"] for a in server.ask({**asked, "top": 99}).json["answers"]] == ranked
+    assert server.get("/v1/history").json["requests"][0]["queries"] == [{**asked, "top": 2}]
+    problem(server.ask({**asked, "top": 0}), 400)
+    problem(server.ask({"numbers": "quantile(.2,.5):age", "top": 1}), 422)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

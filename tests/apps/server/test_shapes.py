@@ -36,6 +36,12 @@ def test_a_query_asks_in_one_way_and_is_written_as_it_came(way):
     assert [name for name in WAYS if getattr(found, name) is not UNSET] == [way]
 
 
+def test_only_numbers_have_a_top():
+    assert read_json(b'{"numbers": "count by a", "top": 2}', Query).top == 2
+    with pytest.raises(InvalidInput, match="top beside numbers alone"):
+        read_json(b'{"where": "a = 1", "top": 2}', Query)
+
+
 @pytest.mark.parametrize("ways", [[], *combinations(WAYS, 2), [*WAYS]])
 def test_a_query_that_asks_in_no_way_or_in_several_is_refused(ways):
     with pytest.raises(InvalidInput, match=r"one of where, marginal, range, numbers - at `\$\.queries\[1\]`"):
@@ -65,7 +71,7 @@ def test_a_query_that_asks_in_no_way_or_in_several_is_refused(ways):
             {"queries": [{"range": {"column": "a", "low": "1", "height": "2"}}]},
             r"`height` - at `\$\.queries\[0\]\.range` \(did you mean 'high'\?\); it may have column, low, high",
         ),
-        ({"queries": [{"a`b - at `$.x": 1}]}, "it may have where, marginal, range, numbers; it is like"),
+        ({"queries": [{"a`b - at `$.x": 1}]}, "it may have where, marginal, range, numbers, top; it is like"),
         ({"a` - at `$.x": 1}, r"unknown field `a` - at `\$\.x`"),
     ],
 )

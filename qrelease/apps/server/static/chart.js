@@ -38,7 +38,7 @@ export function chart(answers) {
   answers.forEach((a, i) => {
     const y = i * ROW + ROW / 2;
     const row = element("g", {});
-    row.append(element("title", {}, `${a.query}: ${plain(a.value)}, ${spread(a)}`));
+    row.append(element("title", {}, `${a.query}: ${plain(a.value)}, ${spread(a)}${a.note ? `; ${a.note}` : ""}`));
     row.append(element("text", { x: LEFT - 8, y: y + 4, "text-anchor": "end" }, short(a.query)));
     const start = Math.min(x(0), x(a.value));
     row.append(element("rect", { class: "column", x: start, width: Math.abs(x(a.value) - x(0)), y: y - 6, height: 12 }));

@@ -42,6 +42,9 @@ function make(name, text, kind) {
 const priced = (cost) =>
   cost ? Object.entries(cost).map(([name, value]) => `${name} ${Number(value.toPrecision(3))}`).join(", ") : "free";
 
+// What an answer took of the budget, and its own cost where that is in other terms: rho, with a budget in epsilon.
+const paid = (a) => (a.takes && priced(a.takes) !== priced(a.cost) ? `${priced(a.takes)} (${priced(a.cost)})` : priced(a.cost));
+
 function row(...cells) {
   const made = make("tr");
   made.append(...cells);
@@ -148,20 +151,22 @@ function measured() {
   one("measure-if").hidden = measure !== "ratio";
 }
 
-// A price is said in its own line, a problem with it too: it comes when it comes, and may not wipe what the last act said.
+// A price is said in its own line, and below it why a question has none: it comes when it comes, and may not wipe what the last act said.
 let waiting = 0;
 let agreed = null; // the price that is shown: what for, and the most that it takes of the budget
 function price() {
   clearTimeout(waiting);
   one("price").textContent = "–";
+  one("refused").textContent = "";
   waiting = setTimeout(async () => {
     const asked = query();
     if (!asked) return;
-    const { told, most } = await quoted(asked);
+    const { told, refused, most } = await quoted(asked);
     const text = JSON.stringify(asked);
     if (text !== JSON.stringify(query())) return;
     agreed = { text, most };
-    one("price").textContent = told;
+    one("price").textContent = told ?? "–";
+    one("refused").textContent = refused ?? "";
   }, 250);
 }
 
@@ -176,7 +181,7 @@ async function quoted(asked) {
     return { told: noted, most: Object.values(quote.takes ?? { free: 0 })[0] };
   } catch (error) {
     if (error.status === 401) failed(error);
-    return { told: error.message, most: null };
+    return { refused: error.message, most: null };
   }
 }
 
@@ -214,9 +219,16 @@ function show(reply) {
   one("chart").replaceChildren(chart(drawn.slice(0, SHOWN)));
   one("answers").tBodies[0].replaceChildren(
     ...answers.slice(0, 200).map((a) =>
-      row(make("td", a.query), make("td", plain(a.value), "number"), make("td", spread(a), "number"),
-        make("td", a.source), make("td", priced(a.cost)))),
+      row(answered(a), make("td", plain(a.value), "number"), make("td", spread(a), "number"),
+        make("td", a.source), make("td", paid(a)))),
   );
+}
+
+// The question, and below it what has to be known of its answer.
+function answered(a) {
+  const cell = make("td", a.query);
+  if (a.note) cell.append(make("p", a.note, "help"));
+  return cell;
 }
 
 async function synthetic() {
