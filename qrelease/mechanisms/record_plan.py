@@ -35,6 +35,10 @@ SINGLES_SHARE: Final = 0.35
 COLUMNS_SHARE: Final = 0.05
 """The share of what measures all pairs that measures each column beforehand: the scales of pairs follow from it."""
 
+PAIRED_SIGNS_SHARE: Final = 0.05
+"""The share of what measures all pairs that measures beforehand how often the signs of two columns agree: of the
+largest errors of a marginal most are in heavy cells, which that one number tells best."""
+
 _LEAST_WEIGHT: Final = 0.5
 """The least weight of a pair, over the mean."""
 

@@ -3,13 +3,13 @@
 A small part of the budget counts the records. Where the residuals of all marginals asked about have few coordinates,
 they are all measured at once, at the scales that are best for a fit: nothing is spent on selecting, as in `maxent`.
 
-Else some marginals are measured at once, and some are selected. Where the number of records says that pairs will stand
-out of their noise, each column is measured with a small part of the budget and then all pairs at once, and the columns
-once more: a pair is measured the better, the more of its cells are expected, from its columns, to hold more records
-than noise. Else each column by itself, and then how often the signs of each two columns agree: the sign of a column
-tells its heaviest cell from the others if that has more than 30 % of the noisy records, else its first cells from its
-last ones. That is one number a pair, which no record moves by more than one, and bounds how far off heavy cells can be.
-What is left goes to rounds: the marginal is selected of which a measurement would gain most, it is measured through its
+Else some marginals are measured at once, and some are selected. First each column by itself, and then how often the
+signs of each two columns agree: the sign of a column tells its heaviest cell from the others if that has more than 30 %
+of the noisy records, else its first cells from its last ones. That is one number a pair, which no record moves by more
+than one, and bounds how far off heavy cells can be. Where the number of records says that pairs will stand out of their
+noise, these two get a small part of the budget, and most goes to all pairs at once, and the columns once more: a pair
+is measured the better, the more of its cells are expected, from its columns, to hold more records than noise. What is
+left goes to rounds: the marginal is selected of which a measurement would gain most, it is measured through its
 residuals, those most that are known least, and the records are fitted to all measurements so far (`log_linear`).
 
 A cell gains as far as it is off by more than the noise would leave it: so that many small cells, which a fit takes from
@@ -56,6 +56,7 @@ from qrelease.mechanisms.record_plan import (
     COLUMNS_SHARE,
     COUNT_SHARE,
     MAX_CANDIDATE_CELLS,
+    PAIRED_SIGNS_SHARE,
     ROUNDS,
     SELECTION_SHARE,
     SIGNS_SHARE,
@@ -220,15 +221,17 @@ class FittedRecords:
                 noise_for(residuals_at_once(domain, at_once, left, neighbours, 10.0**power), left, neighbours)
             return
         sets, left = candidates(workload, self.order), concentrated(cost, self.name)
-        two = [s for s in sets if len(s) == 2]
+        two, even = [s for s in sets if len(s) == 2], [np.full(n, 1 / n) for n in domain.shape]
         for s in sets[-1:]:
             if neighbours is not Neighbours.REPLACE_ONE:
                 counting, left = split(left, [COUNT_SHARE, 1 - COUNT_SHARE])
                 noise_for(number_of_records(domain), counting, neighbours)
             pairs, _ = split(left, [ROUNDS.min_pairs_share, 1 - ROUNDS.min_pairs_share])
-            before, pairs = split(pairs, [COLUMNS_SHARE, 1 - COLUMNS_SHARE])
+            shares = [COLUMNS_SHARE, PAIRED_SIGNS_SHARE, 1 - COLUMNS_SHARE - PAIRED_SIGNS_SHARE]
+            before, signed, pairs = split(pairs, shares)
             noise_for(columns(domain, before, neighbours), before, neighbours)
-            even = [np.full(n, 1 / n) for n in domain.shape]
+            if two:  # what signs they have changes nothing
+                noise_for(agreements(domain, two, even), signed, neighbours)
             for power in range(CHECKED_POWERS) if two else ():
                 planned = pairs_and_columns(domain, two, even, {}, pairs, neighbours, 10.0**power)
                 noise_for(planned, pairs, neighbours)
@@ -237,9 +240,8 @@ class FittedRecords:
             noise_for(refinement(domain, s, {}, least, neighbours), least, neighbours)
         singly, left = split(left, [SINGLES_SHARE, 1 - SINGLES_SHARE])
         noise_for(columns(domain, singly, neighbours), singly, neighbours)
-        if two:  # what signs they have changes nothing
-            signs = agreements(domain, two, [np.full(n, 1 / n) for n in domain.shape])
-            noise_for(signs, split(left, [SIGNS_SHARE, 1 - SIGNS_SHARE])[0], neighbours)
+        if two:
+            noise_for(agreements(domain, two, even), split(left, [SIGNS_SHARE, 1 - SIGNS_SHARE])[0], neighbours)
 
     def _measured_at_once(self, workload: Workload) -> list[Axes]:
         """The sets of columns that are, if all is; `InvalidInput` if it is to be and cannot."""
@@ -404,10 +406,11 @@ class FittedRecords:
 
 
 def _measure_pairs(learned: RecordFit, pairs: Sequence[Axes], cost: ZCDP, neighbours: Neighbours) -> None:
-    """Measure each column, and then all pairs at the scales that follow from what the columns show."""
-    first, rest = split(cost, [COLUMNS_SHARE, 1 - COLUMNS_SHARE])
+    """Measure each column, how often signs agree, and all pairs at the scales that follow from what the columns show."""
+    first, second, rest = split(cost, [COLUMNS_SHARE, PAIRED_SIGNS_SHARE, 1 - COLUMNS_SHARE - PAIRED_SIGNS_SHARE])
     learned.measure(columns(learned.domain, first, neighbours), first)
     known = learned.estimates
+    learned.measure(agreements(learned.domain, pairs, singles(known)), second)
     records = max(learned.total, 1.0)
     planned = pairs_and_columns(learned.domain, pairs, singles(known), known.variances, rest, neighbours, records)
     learned.measure(planned, rest)
