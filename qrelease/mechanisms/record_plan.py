@@ -36,8 +36,11 @@ COLUMNS_SHARE: Final = 0.05
 """The share of what measures all pairs that measures each column beforehand: the scales of pairs follow from it."""
 
 PAIRED_SIGNS_SHARE: Final = 0.05
-"""The share of what measures all pairs that measures beforehand how often the signs of two columns agree: of the
-largest errors of a marginal most are in heavy cells, which that one number tells best."""
+"""The largest share of what measures all pairs that measures beforehand how often the signs of two columns agree: of
+the largest errors of a marginal most are in heavy cells, which that one number tells best."""
+
+LEAST_SIGNS_SHARE: Final = 0.005
+"""The smallest."""
 
 _LEAST_WEIGHT: Final = 0.5
 """The least weight of a pair, over the mean."""
@@ -264,6 +267,16 @@ def share_of_pairs(total: float, cost: ZCDP, number: int, pairs: int) -> float:
         return 0.0
     wanted = ROUNDS.pairs_share_signal * sqrt(max(number / ROUNDS.pairs_share_coordinates, 1.0)) / signal
     return max(ROUNDS.min_pairs_share, min(ROUNDS.max_pairs_share, wanted))
+
+
+def share_of_signs(total: float, cost: ZCDP) -> float:
+    """The share of what measures all pairs that measures how often signs agree; found in trials.
+
+    It becomes smaller with the signal n√ρ, as the share of pairs does: the noise of heavy cells is then small beside
+    what no pair tells.
+    """
+    wanted = PAIRED_SIGNS_SHARE * ROUNDS.pairs_share_signal / max(total * sqrt(cost.rho), ROUNDS.pairs_share_signal)
+    return max(LEAST_SIGNS_SHARE, wanted)
 
 
 def rounds_of(total: float, cost: ZCDP, *, paired: bool) -> int:

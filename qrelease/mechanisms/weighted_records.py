@@ -55,6 +55,7 @@ from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.record_plan import (
     COLUMNS_SHARE,
     COUNT_SHARE,
+    LEAST_SIGNS_SHARE,
     MAX_CANDIDATE_CELLS,
     PAIRED_SIGNS_SHARE,
     ROUNDS,
@@ -72,6 +73,7 @@ from qrelease.mechanisms.record_plan import (
     rounds_of,
     sets_at_once,
     share_of_pairs,
+    share_of_signs,
     subsets_asked,
     worst_cell_stands_out,
 )
@@ -227,8 +229,8 @@ class FittedRecords:
                 counting, left = split(left, [COUNT_SHARE, 1 - COUNT_SHARE])
                 noise_for(number_of_records(domain), counting, neighbours)
             pairs, _ = split(left, [ROUNDS.min_pairs_share, 1 - ROUNDS.min_pairs_share])
-            shares = [COLUMNS_SHARE, PAIRED_SIGNS_SHARE, 1 - COLUMNS_SHARE - PAIRED_SIGNS_SHARE]
-            before, signed, pairs = split(pairs, shares)
+            _, signed, _ = split(pairs, [COLUMNS_SHARE, LEAST_SIGNS_SHARE, 1 - COLUMNS_SHARE - LEAST_SIGNS_SHARE])
+            before, _, pairs = split(pairs, [COLUMNS_SHARE, PAIRED_SIGNS_SHARE, 1 - COLUMNS_SHARE - PAIRED_SIGNS_SHARE])
             noise_for(columns(domain, before, neighbours), before, neighbours)
             if two:  # what signs they have changes nothing
                 noise_for(agreements(domain, two, even), signed, neighbours)
@@ -406,8 +408,9 @@ class FittedRecords:
 
 
 def _measure_pairs(learned: RecordFit, pairs: Sequence[Axes], cost: ZCDP, neighbours: Neighbours) -> None:
-    """Measure each column, how often signs agree, and all pairs at the scales that follow from what the columns show."""
-    first, second, rest = split(cost, [COLUMNS_SHARE, PAIRED_SIGNS_SHARE, 1 - COLUMNS_SHARE - PAIRED_SIGNS_SHARE])
+    """Measure each column, how often signs agree, and all pairs at the scales that follow from the columns."""
+    signs = share_of_signs(learned.total, cost)
+    first, second, rest = split(cost, [COLUMNS_SHARE, signs, 1 - COLUMNS_SHARE - signs])
     learned.measure(columns(learned.domain, first, neighbours), first)
     known = learned.estimates
     learned.measure(agreements(learned.domain, pairs, singles(known)), second)

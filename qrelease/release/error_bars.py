@@ -131,7 +131,7 @@ def measured_answers(workload: Workload, measurements: Sequence[Measurement]) ->
 
 def _totals(measurements: Sequence[Measurement]) -> list[Measurement]:
     """The number of records, from queries that weigh each record fully, as the root of a tree of ranges does."""
-    found = []
+    found: list[Measurement] = []
     for m in measurements:
         queries = m.group.queries
         if not isinstance(queries, Cells):

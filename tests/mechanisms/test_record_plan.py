@@ -25,6 +25,7 @@ from qrelease.mechanisms.record_plan import (
     rounds_of,
     sets_at_once,
     share_of_pairs,
+    share_of_signs,
     subsets_asked,
     times_asked,
 )
@@ -235,3 +236,10 @@ def test_what_is_known_of_columns_is_not_bought_again():
 
 def test_columns_alone_are_measured_each():
     assert columns(coded(3, 4), ZCDP(0.1), Neighbours.ADD_REMOVE).sets == ((), (0,), (1,))
+
+
+def test_signs_get_a_smaller_share_beside_pairs_that_are_known_well():
+    cost = ZCDP(1.0)
+    assert share_of_signs(0, cost) == share_of_signs(10_000, cost) == 0.05
+    assert share_of_signs(50_000, cost) == share_of_signs(25_000, ZCDP(4.0)) == pytest.approx(0.01)
+    assert share_of_signs(1e9, cost) == 0.005

@@ -17,6 +17,7 @@ from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.families import Cells, Residuals
+from qrelease.queries.products import Product
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.curator import Curator
 
@@ -82,6 +83,21 @@ def test_at_once_are_measured_marginals_up_to_the_order_and_every_column():
     with pytest.raises(InvalidInput, match="at most 2 columns"):
         FittedRecords(order=2, at_once=True).check(Workload.marginals(coded(2, 2, 2), 3), COST, ADD)
     FittedRecords(at_once=True).check(Workload.marginals(coded(*[2] * 23), 3), COST, ADD)
+
+
+@pytest.mark.parametrize(("rho", "paired"), [(0.1, True), (1e-4, False)])
+def test_how_often_signs_agree_is_measured_once_for_each_pair(rho, paired):
+    table = random_table(coded(4, 3, 5), 20_000, 5)
+    mechanism = FittedRecords(weighted_records=4_000, at_once=False)
+    made = released(table, Workload.marginals(table.domain, 2), ZCDP(rho), mechanism=mechanism)
+    assert (made.parameters["pairs"] > 0) is paired
+    signs = [m for m in made.measurements if isinstance(m.group.queries, Product)]
+    assert sorted(m.group.axes for m in signs) == [(0, 1), (0, 2), (1, 2)]
+    for m in signs:
+        (counts,) = table.counts([m.group.axes])
+        off = float(m.values[0] - m.group.queries.apply(counts.reshape(-1))[0])
+        assert abs(off) < 6 * np.sqrt(m.variance)  # of exact Gaussian noise, a chance of 1e-9
+        assert m.variance < (20_000 / 2) ** 2
 
 
 def test_marginals_that_have_more_structure_are_selected():
