@@ -108,7 +108,7 @@ def fit_densely(
     if by_evidence(model, rng) is None:
         start = log_linear.fit_records(estimates, few, rounds=SETTINGS.fallback_rounds, rng=rng, impossible=impossible)
         return log_linear.finish(estimates, weighted_records, rng=rng, impossible=impossible, start=start)
-    return LogLinear(model.chains, problem.interactions(model.interactions), np.zeros((0, 4)), problem.total, rounds)
+    return LogLinear(model.chains, problem.interactions(model.interactions), {}, problem.total, rounds)
 
 
 @final

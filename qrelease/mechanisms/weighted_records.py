@@ -7,10 +7,11 @@ Else some marginals are measured at once, and some are selected. First each colu
 signs of each two columns agree: the sign of a column tells its heaviest cell from the others if that has more than 30 %
 of the noisy records, else its first cells from its last ones. That is one number a pair, which no record moves by more
 than one, and bounds how far off heavy cells can be. Where the number of records says that pairs will stand out of their
-noise, these two get a small part of the budget, and most goes to all pairs at once, and the columns once more: a pair
-is measured the better, the more of its cells are expected, from its columns, to hold more records than noise. What is
-left goes to rounds: the marginal is selected of which a measurement would gain most, it is measured through its
-residuals, those most that are known least, and the records are fitted to all measurements so far (`log_linear`).
+noise, these two get a small part of the budget, and signs none where pairs will be known well. Most of it goes to all
+pairs at once, and the columns once more: a pair is measured the better, the more of its cells are expected, from its
+columns, to hold more records than noise. What is left goes to rounds: the marginal is selected of which a measurement
+would gain most, it is measured through its residuals, those most that are known least, and the records are fitted to
+all measurements so far (`log_linear`).
 
 A cell gains as far as it is off by more than the noise would leave it: so that many small cells, which a fit takes from
 what is known of their columns, count for nothing; the score of AIM (McKenna, Mullins, Sheldon & Miklau 2022), the L1
@@ -55,7 +56,6 @@ from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.record_plan import (
     COLUMNS_SHARE,
     COUNT_SHARE,
-    LEAST_SIGNS_SHARE,
     MAX_CANDIDATE_CELLS,
     PAIRED_SIGNS_SHARE,
     ROUNDS,
@@ -73,7 +73,7 @@ from qrelease.mechanisms.record_plan import (
     rounds_of,
     sets_at_once,
     share_of_pairs,
-    share_of_signs,
+    signs_beside_pairs,
     subsets_asked,
     worst_cell_stands_out,
 )
@@ -229,8 +229,8 @@ class FittedRecords:
                 counting, left = split(left, [COUNT_SHARE, 1 - COUNT_SHARE])
                 noise_for(number_of_records(domain), counting, neighbours)
             pairs, _ = split(left, [ROUNDS.min_pairs_share, 1 - ROUNDS.min_pairs_share])
-            _, signed, _ = split(pairs, [COLUMNS_SHARE, LEAST_SIGNS_SHARE, 1 - COLUMNS_SHARE - LEAST_SIGNS_SHARE])
-            before, _, pairs = split(pairs, [COLUMNS_SHARE, PAIRED_SIGNS_SHARE, 1 - COLUMNS_SHARE - PAIRED_SIGNS_SHARE])
+            before, pairs = split(pairs, [COLUMNS_SHARE, 1 - COLUMNS_SHARE])
+            signed, pairs = split(pairs, [PAIRED_SIGNS_SHARE, 1 - PAIRED_SIGNS_SHARE])
             noise_for(columns(domain, before, neighbours), before, neighbours)
             if two:  # what signs they have changes nothing
                 noise_for(agreements(domain, two, even), signed, neighbours)
@@ -408,12 +408,13 @@ class FittedRecords:
 
 
 def _measure_pairs(learned: RecordFit, pairs: Sequence[Axes], cost: ZCDP, neighbours: Neighbours) -> None:
-    """Measure each column, how often signs agree, and all pairs at the scales that follow from the columns."""
-    signs = share_of_signs(learned.total, cost)
-    first, second, rest = split(cost, [COLUMNS_SHARE, signs, 1 - COLUMNS_SHARE - signs])
+    """Measure each column, perhaps how often signs agree, and all pairs at the scales that follow from the columns."""
+    first, rest = split(cost, [COLUMNS_SHARE, 1 - COLUMNS_SHARE])
     learned.measure(columns(learned.domain, first, neighbours), first)
     known = learned.estimates
-    learned.measure(agreements(learned.domain, pairs, singles(known)), second)
+    if signs_beside_pairs(learned.total, cost):
+        second, rest = split(rest, [PAIRED_SIGNS_SHARE, 1 - PAIRED_SIGNS_SHARE])
+        learned.measure(agreements(learned.domain, pairs, singles(known)), second)
     records = max(learned.total, 1.0)
     planned = pairs_and_columns(learned.domain, pairs, singles(known), known.variances, rest, neighbours, records)
     learned.measure(planned, rest)

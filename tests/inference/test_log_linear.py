@@ -10,7 +10,7 @@ from worlds import coded, private, random_table, true_answers
 from qrelease.data.marginals.record_tables import Tables
 from qrelease.data.table import Table
 from qrelease.inference.interaction_basis import singles
-from qrelease.inference.log_linear import finish, fit_records
+from qrelease.inference.log_linear import FitProblem, finish, fit_records
 from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.mechanisms.record_plan import agreements
 from qrelease.noise.entropy import Entropy
@@ -120,9 +120,9 @@ def test_without_noise_signs_agree_as_often_as_was_measured():
     off = np.abs(signed(fitted.chains, columns.domain, measured) - exact / 4_000)
     assert off.max() < 0.005
     assert np.abs(exact).max() > 0.2 * 4_000  # which independent columns would not have
-    assert fitted.signs.shape == (3, 4)
+    assert sorted(fitted.signs) == [(0, 1), (0, 2), (1, 2)]
     again = fit_records(columns, 20_000, rounds=1, rng=np.random.default_rng(1), signs=measured, start=fitted)
-    assert np.abs(again.signs - fitted.signs).max() < 0.3
+    assert max(np.abs(again.signs[s] - fitted.signs[s]).max() for s in fitted.signs) < 0.3
 
 
 def test_noise_on_signs_is_not_fitted():
@@ -131,3 +131,32 @@ def test_noise_on_signs_is_not_fitted():
     fitted = fitted_to(columns, 20_000, signs=measured)
     noise = np.array([m.values[0] for m in measured]) - exact
     assert np.abs(500 * signed(fitted.chains, columns.domain, measured) - exact).sum() < 0.5 * np.abs(noise).sum()
+
+
+def test_signs_beside_a_measured_pair_bring_its_heavy_cells_nearer():
+    """The target of the fit is, along the signs, the mean of both measurements by their precision."""
+    rng = np.random.default_rng(4)
+    table = Table(coded(4, 3), (rng.choice(4, 4_000, p=[0.5, 0.2, 0.2, 0.1]), rng.choice(3, 4_000, p=[0.6, 0.2, 0.2])))
+    asked = agreements(table.domain, [(0, 1)], [np.array([0.5, 0.2, 0.2, 0.1]), np.array([0.6, 0.2, 0.2])])
+    plan = ResidualPlan.choose(table.domain, [(0, 1)]).workload
+    first, second = (f.adjoint(np.ones(1)) for f in asked.groups[0].queries.factors)
+    truth = float(first @ table.counts([(0, 1)])[0].reshape(4, 3) @ second)
+    alone, joined, sums = [], [], []
+    for seed in range(300):
+        measured = private(table, ZCDP(1.0), entropy=Entropy.insecure(seed))
+        estimates = Estimates.of(table.domain, measured.measure(plan, ZCDP(0.005)))
+        signs = measured.measure(asked, ZCDP(0.005))
+        both, one = FitProblem(estimates, signs), FitProblem(estimates)
+        assert both.sets == one.sets  # the signs are no set of their own
+        targets = [p.target[p.place(p.sets.index((0, 1)))].reshape(4, 3) for p in (one, both)]
+        alone.append(first @ targets[0] @ second - truth)
+        joined.append(first @ targets[1] @ second - truth)
+        sums.append(np.abs(targets[0].sum(axis=0) - targets[1].sum(axis=0)).max())
+    assert max(sums) < 1e-6 * 4_000
+    of_sign = signs[0].variance
+    beyond = np.outer(first - first.mean(), second - second.mean())
+    of_pair = estimates.residuals[(0, 1)].variance * float((beyond**2).sum())
+    rate = of_pair / (of_pair + of_sign)
+    expected = (1 - rate) ** 2 * np.var(alone) + rate**2 * of_sign
+    assert expected < 0.5 * np.var(alone)
+    assert np.var(joined) == pytest.approx(expected, rel=0.2)

@@ -25,7 +25,7 @@ from qrelease.mechanisms.record_plan import (
     rounds_of,
     sets_at_once,
     share_of_pairs,
-    share_of_signs,
+    signs_beside_pairs,
     subsets_asked,
     times_asked,
 )
@@ -238,8 +238,7 @@ def test_columns_alone_are_measured_each():
     assert columns(coded(3, 4), ZCDP(0.1), Neighbours.ADD_REMOVE).sets == ((), (0,), (1,))
 
 
-def test_signs_get_a_smaller_share_beside_pairs_that_are_known_well():
-    cost = ZCDP(1.0)
-    assert share_of_signs(0, cost) == share_of_signs(10_000, cost) == 0.05
-    assert share_of_signs(50_000, cost) == share_of_signs(25_000, ZCDP(4.0)) == pytest.approx(0.01)
-    assert share_of_signs(1e9, cost) == 0.005
+def test_signs_are_measured_beside_pairs_that_are_not_known_well():
+    assert signs_beside_pairs(10_000, ZCDP(1.0))
+    assert not signs_beside_pairs(10_001, ZCDP(1.0))
+    assert not signs_beside_pairs(10_000, ZCDP(1.01))
