@@ -73,7 +73,7 @@ def test_a_card_has_no_raw_lines_of_the_manifest():
     assert "to choose the mechanism" in found
     text = markdown(card(made))
     assert "- **holds**: no" in text
-    assert "a synthetic table was asked for: no" in text
+    assert "only mechanisms that give a synthetic table were taken into account: no" in text
     assert not any(raw in text for raw in ("to\\_choose", "False", "True", "None", "{"))
     assert all(len(line.rpartition("epsilon=")[2]) < 10 for line in card(made)["accounting"]["parts"])
 
