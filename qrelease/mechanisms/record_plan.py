@@ -241,11 +241,9 @@ def least_signal(number: int, pairs: int) -> float:
 
     If all of ρ measures P pairs of C coordinates on average, a cell has noise of σ = √(P / 2ρ), and holds n/C records
     on average: σ, where the signal is C√(P/2). Below that most cells of large pairs are drowned, and a pair that is
-    much stronger than the others is seen better where it is selected. The mean L1 of three-way marginals where all
-    pairs were measured, and where they were selected, one seed each: of flights by aircraft at ε = 10 and 17, where a
-    mean cell holds .79 σ and 1.2 σ, .469 and .409, .357 and .388 (`benchmarks.learning --persons 20`); of Adult at .55
-    and 1, 1.5 σ and 2.7 σ, .122 and .124, .095 and .102 (`benchmarks.large --records 131072`); of rwm5yr by patient at
-    6 and 10, 6.4 σ and 10 σ, .095 and .100, .086 and .099 (`--persons 3`).
+    much stronger than the others is seen better where it is selected. In trials of both on flights by aircraft, on Adult
+    and on rwm5yr by patient, at several ε each, selecting was better where a mean cell holds .8 σ, and measuring all
+    pairs where it holds 1.2 σ and more.
     """
     return max(ROUNDS.pairs_signal, number / sqrt(2 * max(pairs, 1)))
 
@@ -269,9 +267,8 @@ def share_of_pairs(total: float, cost: ZCDP, number: int, pairs: int) -> float:
 def signs_beside_pairs(total: float, cost: ZCDP) -> bool:
     """Whether it is measured how often signs agree although all pairs are; found in trials.
 
-    Up to a signal n√ρ of 10 000: beyond that the noise of heavy cells is small beside what no pair tells. On Adult at
-    (1, 1e-9) the largest error of a cell is .0064 with and .0070 without (`benchmarks.large`); at (10, 1e-9) nothing is
-    gained.
+    Up to a signal n√ρ of 10 000: beyond that the noise of heavy cells is small beside what no pair tells, and nothing
+    was gained on Adult and br2000 at (10, 1e-9).
     """
     return total * sqrt(cost.rho) <= ROUNDS.pairs_share_signal
 
