@@ -241,9 +241,9 @@ def least_signal(number: int, pairs: int) -> float:
 
     If all of ρ measures P pairs of C coordinates on average, a cell has noise of σ = √(P / 2ρ), and holds n/C records
     on average: σ, where the signal is C√(P/2). Below that most cells of large pairs are drowned, and a pair that is
-    much stronger than the others is seen better where it is selected. In trials of both on flights by aircraft, on Adult
-    and on rwm5yr by patient, at several ε each, selecting was better where a mean cell holds .8 σ, and measuring all
-    pairs where it holds 1.2 σ and more.
+    much stronger than the others is seen better where it is selected. In trials of both on flights by aircraft, Adult
+    and rwm5yr by patient, at several ε each, selecting was better where a mean cell holds .8 σ, and measuring all pairs
+    where it holds 1.2 σ and more.
     """
     return max(ROUNDS.pairs_signal, number / sqrt(2 * max(pairs, 1)))
 
