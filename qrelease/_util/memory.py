@@ -31,6 +31,9 @@ LIBRARY_BYTES = 128 << 20
 LATER_BYTES = 128 << 20
 """Bytes for what is loaded, compiled and written besides whatever a caller counts."""
 
+_UNLIMITED = 1 << 60
+"""Version 1 of control groups has no word for no limit: it is a number beyond this."""
+
 _LIBRARY_ADDRESS_BYTES = 128 << 20
 """Address space that libraries reserve without ever using it."""
 
@@ -110,7 +113,7 @@ def _limits() -> Iterator[tuple[int, int]]:
 
 
 def _of_machine() -> Iterator[tuple[int, int]]:
-    fields = _fields(FILE_SYSTEM / "proc/meminfo")
+    fields = _fields(FILE_SYSTEM / "proc/meminfo", "MemAvailable:", "MemTotal:")
     available = fields.get("MemAvailable:")
     if available is not None:
         total = fields.get("MemTotal:", available)
@@ -137,9 +140,9 @@ def _of_groups() -> Iterator[tuple[int, int]]:
             continue
         group = FILE_SYSTEM / root / path.lstrip("/")
         for folder in (group, *group.parents):
-            texts = _text(folder / limit).strip(), _text(folder / used).strip()
-            if all(map(str.isdecimal, texts)):
-                yield int(texts[0]), int(texts[1]) - _fields(folder / "memory.stat").get(cached, 0)
+            most = _number(folder / limit)
+            if most is not None and most < _UNLIMITED and (taken := _number(folder / used)) is not None:
+                yield most, taken - _fields(folder / "memory.stat", cached).get(cached, 0)
             if folder == FILE_SYSTEM / root:
                 break
 
@@ -150,11 +153,12 @@ def _of_process() -> Iterator[tuple[int, int]]:
         import resource
     except ImportError:  # Windows
         return
-    used = _fields(FILE_SYSTEM / "proc/self/status")
-    for kind, name in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
-        limit = resource.getrlimit(kind)[0]
-        if limit != resource.RLIM_INFINITY and name in used:
-            yield limit, used[name] * 1024
+    kinds = ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:"))
+    limits = {name: resource.getrlimit(kind)[0] for kind, name in kinds}
+    limits = {name: limit for name, limit in limits.items() if limit != resource.RLIM_INFINITY}
+    if limits:
+        for name, used in _fields(FILE_SYSTEM / "proc/self/status", *limits).items():
+            yield limits[name], used * 1024
 
 
 def _reserved() -> int:
@@ -163,10 +167,16 @@ def _reserved() -> int:
     return _LIBRARY_ADDRESS_BYTES + _THREAD_ADDRESS_BYTES * threads
 
 
-def _fields(path: Path) -> dict[str, int]:
-    """The lines `name number …` of a file of the kernel's."""
-    rows = (line.split() for line in _text(path).splitlines())
-    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdecimal()}
+def _number(path: Path) -> int | None:
+    """The number in a file of the kernel's; None where there is no file, or a word."""
+    text = _text(path).strip()
+    return int(text) if text.isdecimal() else None
+
+
+def _fields(path: Path, *names: str) -> dict[str, int]:
+    """The lines `name number …` of a file of the kernel's that have one of the names."""
+    rows = (line.split() for line in _text(path).splitlines() if line.startswith(names))
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[0] in names and row[1].isdecimal()}
 
 
 def _text(path: Path) -> str:

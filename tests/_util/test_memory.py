@@ -74,6 +74,14 @@ def test_of_a_control_group_of_version_1_that_a_container_sees_at_its_root(kerne
     assert memory.free() == 3 * GIB // 2
 
 
+def test_a_control_group_of_version_1_without_a_limit_limits_nothing(kernel):
+    """It has no word for that: the number is the largest multiple of a page."""
+    kernel("proc/self/cgroup", "4:memory:/docker/x\n")
+    kernel("sys/fs/cgroup/memory/memory.limit_in_bytes", f"{(1 << 63) - 4096}\n")
+    kernel("sys/fs/cgroup/memory/memory.usage_in_bytes", f"{2 * GIB}\n")
+    assert (memory.free(), memory.room()) == (8 * GIB, 64 * GIB)
+
+
 @pytest.mark.parametrize("kind", ["AS", "DATA"])
 def test_of_a_limit_of_the_process(kernel, monkeypatch, kind):
     resource = pytest.importorskip("resource")
