@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, TypeGuard, TypeVar
 
 from qrelease._util.validate import positive, probability
@@ -279,9 +280,16 @@ def split(cost: _Kind, weights: Sequence[float]) -> tuple[_Kind, ...]:
     (PureDP(epsilon=0.25), PureDP(epsilon=0.75))
     """
     check_cost(cost)
-    parts = [Fraction(positive("a weight", w)) for w in weights]
+    parts = tuple(positive("a weight", w) for w in weights)
     if not parts:
         raise InvalidInput("split needs at least one weight, got none")
+    return _shares(cost, parts)
+
+
+@lru_cache(maxsize=64)
+def _shares(cost: _Kind, weights: tuple[float, ...]) -> tuple[_Kind, ...]:
+    """Exact arithmetic takes a while, and rounds, plans and audits split the same cost again and again."""
+    parts = [Fraction(weight) for weight in weights]
     whole = sum(parts)
     return tuple(_share(cost, part / whole) for part in parts)
 
