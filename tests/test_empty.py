@@ -98,6 +98,29 @@ AUDITED = {
 SLOW = ("iterative", "maxent", "mwem in zCDP")
 
 
+def assert_judged(mechanism, workload, cost, pair, samples: int, times: int | None):
+    """Tables of nobody and of one are acquitted, and twins convicted: one draws for so many times its cost, if any."""
+
+    def judged(run):
+        return audit(run, *pair, cost, samples=samples, entropy=Entropy.insecure(10)).convicted
+
+    def released_by(made):
+        return released(made, workload, cost, Neighbours.ADD_REMOVE)
+
+    right, drawn = released_by(mechanism), []
+
+    def run(people, entropy):
+        drawn.append(np.asarray(right(people, entropy)))
+        return drawn[-1]
+
+    assert not judged(run)
+    again = iter(drawn)  # the same releases, in the same order
+    assert judged(lambda people, _: next(again) * (1 if len(people) else 0))
+    assert next(again, None) is None
+    if times is not None:
+        assert judged(released_by(broken.Overspending(mechanism, times)))
+
+
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in AUDITED])
 def test_none_and_one_are_alike_and_telling_them_apart_is_convicted(name: str):
     """Two twins: one that draws for much more than its cost, and one that needs no noise where there is nobody.
@@ -105,19 +128,8 @@ def test_none_and_one_are_alike_and_telling_them_apart_is_convicted(name: str):
     The first not of the iterative construction, which splits its cost in so many parts that 500 runs show too little.
     """
     mechanism, cost = AUDITED[name]
-
-    def found(audited, *, of_nobody=1):
-        right = released(audited, PAIRS, cost, Neighbours.ADD_REMOVE)
-
-        def run(people, entropy):
-            return np.asarray(right(people, entropy)) * (1 if len(people) else of_nobody)
-
-        return audit(run, table(0), table(1), cost, samples=500, entropy=Entropy.insecure(10))
-
-    assert not found(mechanism).convicted
-    assert found(mechanism, of_nobody=0).convicted
-    if name != "iterative":
-        assert found(broken.Overspending(mechanism, 16)).convicted
+    pair = table(0), table(1)
+    assert_judged(mechanism, PAIRS, cost, pair, 500, 16 if name != "iterative" else None)
 
 
 @pytest.mark.slow
@@ -129,18 +141,7 @@ def test_what_takes_long_is_audited_on_two_columns(mechanism, cost, times: int):
     domain = Domain.coded({"a": 2, "b": 2})
     singles = Workload.marginals(domain, 1)
     pair = [Table(domain, (np.zeros(n, np.uint8),) * 2) for n in (0, 1)]
-
-    def found(audited, *, of_nobody=1):
-        right = released(audited, singles, cost, Neighbours.ADD_REMOVE)
-
-        def run(people, entropy):
-            return np.asarray(right(people, entropy)) * (1 if len(people) else of_nobody)
-
-        return audit(run, *pair, cost, samples=100, entropy=Entropy.insecure(10))
-
-    assert not found(mechanism).convicted
-    assert found(mechanism, of_nobody=0).convicted
-    assert found(broken.Overspending(mechanism, times)).convicted
+    assert_judged(mechanism, singles, cost, pair, 100, times)
 
 
 SESSIONS = {
