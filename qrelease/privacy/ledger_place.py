@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -141,16 +142,26 @@ def _mount_of(file: Path) -> tuple[Path, str]:
 def mount_of(path: Path, mounts: str) -> tuple[Path, str]:
     """The point under which a path is mounted, and the kind of file system, by the text of Linux's `mountinfo`."""
     found, kind = Path("/"), ""
+    above = {path, *path.parents}
+    for point, its_kind in _mounted(mounts):
+        # A later mount covers an earlier one at the same point.
+        if point in above and len(point.parts) >= len(found.parts):
+            found, kind = point, its_kind
+    return found, kind
+
+
+@lru_cache(maxsize=2)
+def _mounted(mounts: str) -> tuple[tuple[Path, str], ...]:
+    """Each mount's point and kind, in order: the list is read for each ledger, and seldom another one."""
+    found = []
     for line in mounts.splitlines():
         head, _, tail = line.partition(" - ")
         fields = head.split(" ")
         if len(fields) < 5 or not tail:
             continue
         point = Path(_ESCAPE.sub(lambda match: chr(int(match[1], 8)), fields[4]))
-        # A later mount covers an earlier one at the same point.
-        if (point == path or point in path.parents) and len(point.parts) >= len(found.parts):
-            found, kind = point, tail.split(" ")[0]
-    return found, kind
+        found.append((point, tail.split(" ")[0]))
+    return tuple(found)
 
 
 def check_no_log(path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,13 @@ _INSECURE = "INSECURE: the noise did not come from the system's entropy and prot
 
 def versions() -> dict[str, str]:
     """What a third party needs to run the same code."""
-    packages = ("qrelease", "numpy", "numba", "cryptography")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+    return {"python": platform.python_version(), **_packages()}
+
+
+@cache
+def _packages() -> Mapping[str, str]:
+    """Versions as they are imported: what is installed meanwhile does not run here."""
+    return {name: version(name) for name in ("qrelease", "numpy", "numba", "cryptography")}
 
 
 def manifest(release: Release, digest: str | None) -> dict[str, Any]:
