@@ -33,8 +33,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-LONGEST = ("test_ledger_crash", "test_server_live", "test_journals")
-"""Files of tests that kill processes for a minute or so, and mostly wait."""
+LONGEST = (
+    *("test_ledger_crash", "test_server_live", "test_journals", "test_ledger_server_crash", "test_memory"),
+    *("test_studio_live", "test_pages_live", "test_processes_hosts", "test_audit_releases"),
+)
+"""Files of tests that take a minute or so each: most kill processes or browse, and wait."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
