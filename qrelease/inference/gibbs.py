@@ -148,7 +148,7 @@ class GibbsSampler:
         def work(_: int, cut: slice) -> None:
             record_kernels.redraw(codes, column, self._shape[column], *given, cut.start, cut.stop, seed)
 
-        in_parallel(work, codes.shape[1], _ALWAYS_PARALLEL)
+        in_parallel(work, codes.shape[1], _touched(codes.shape[1]))
 
     def _redraw_two(self, codes: Codes16, first: int, second: int, seed: np.uint64) -> None:
         both = (first, second)
@@ -158,7 +158,7 @@ class GibbsSampler:
             sizes = self._shape[first], self._shape[second]
             record_kernels.redraw_two(codes, *both, *sizes, alone, other, together, cut.start, cut.stop, seed)
 
-        in_parallel(work, codes.shape[1], _ALWAYS_PARALLEL)
+        in_parallel(work, codes.shape[1], _touched(codes.shape[1]))
 
     def _conditional(self, moving: Axes, own: Axes) -> tuple[Any, ...]:
         """The tables over just `own` of the moving columns, with these as their last axes, as the kernels take them."""
@@ -181,8 +181,13 @@ class GibbsSampler:
         return (*numbers, np.concatenate(parts))
 
 
-_ALWAYS_PARALLEL: Final = 1 << 40
-"""As `in_parallel` takes what is worth a thread whatever its length."""
+_FEW: Final = 128
+"""Records that are redrawn before a thread has begun."""
+
+
+def _touched(records: int) -> int:
+    """As `in_parallel` takes it: more records than a few are worth threads, each takes that long."""
+    return 0 if records <= _FEW else 1 << 40
 
 
 def _absorbed(shape: Sequence[int], interactions: Sequence[tuple[Axes, Floats]]) -> dict[Axes, Floats]:
