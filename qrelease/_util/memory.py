@@ -161,7 +161,7 @@ def _groups(file_system: Path, said: str) -> tuple[_Group, ...]:
             continue
         group = file_system / root / path.lstrip("/")
         for folder in (group, *group.parents):
-            found.append(_Group(*(str(folder / name) for name in (limit, used, "memory.stat")), cached))
+            found.append(_Group(str(folder / limit), str(folder / used), str(folder / "memory.stat"), cached))
             if folder == file_system / root:
                 break
     return tuple(found)
