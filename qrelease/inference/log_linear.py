@@ -22,9 +22,12 @@ to be so with the probability that a mixture says, over all cells of the margina
 independent columns would have, up to ω". One that is more likely so than not has t = 0. On Adult at (1, 1e-9) this
 brings the L1 distance of the measured `education` × `education-num` from .073 to .013.
 
-**Signs.** It may be measured how many more records there are of which two columns agree in a sign than of which not.
-Where the pair is not measured, that is, with what the columns say by themselves, a marginal of two by two cells, on
-which (1) holds too. Where it is, t becomes the best estimate from both.
+**Signs.** It may be measured how many more records there are of which two columns agree in a sign than of which not
+(`signs`). Where the pair is not measured, that is, with what the columns say by themselves, a marginal of two by two
+cells, on which (1) holds too. Where it is, t becomes the best estimate from both. And as signs are known much better
+than cells, the interactions of the pair are taken to be normal around what its signs tell: e is then what columns would
+have that are independent but for their signs, and what (1) holds back is θ less the logarithm of what e grew by. At
+(1, 1e-9) the largest error of Adult's three-way marginals becomes .0059 from .0063, of three seeds.
 """
 
 from __future__ import annotations
@@ -42,13 +45,13 @@ from tqdm import tqdm
 
 from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.marginals import record_kernels
+from qrelease.inference import signs as sign_pairs
 from qrelease.inference.gibbs import Chains, GibbsSampler, independent
 from qrelease.inference.interaction_basis import singles
 from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.mixing import Mixing
 from qrelease.inference.residuals import Estimates
-from qrelease.queries.products import Product
 
 
 @dataclass(frozen=True)
@@ -141,24 +144,24 @@ class FitProblem:
         self.marginals = sorted((s for s in estimates.residuals if s), key=lambda s: (len(s), s))
         # Signs that had a set of their own keep it, also where their pair is measured later.
         apart = before.signs if before is not None else {m.group.axes for m in signs} - set(estimates.residuals)
-        self._signs_within = {m.group.axes: m for m in signs if m.group.axes not in apart}
+        within = {m.group.axes: m for m in signs if m.group.axes not in apart}
         signs = [m for m in signs if m.group.axes in apart]
         self.sets = [*self.marginals, *(m.group.axes for m in signs)]
         sizes = [prod(shape[a] for a in s) for s in self.marginals] + [4] * len(signs)
         self.begins = np.array([*accumulate(sizes, initial=0)], np.int64)
         cells = self.begins[-1]
-        self.target, self._expected, self._noise, self._omega, self._zero = np.zeros((5, cells))
+        self.target, self._expected, self._noise, self._omega, self._zero, self._told = np.zeros((6, cells))
         self._dependence: dict[Axes, float] = {}
-        for j, s in enumerate(self.marginals):
-            self._observe_marginal(estimates, s, self.place(j))
-        self._classes = [_classes(m) for m in signs]
+        self._classes = [sign_pairs.classes(m) for m in signs]
         for j, (m, classes) in enumerate(zip(signs, self._classes, strict=True), start=len(self.marginals)):
             self._observe_sign(estimates, m, classes, self.place(j))
         if signs:  # one variance for all of them: each is a single number
             place = slice(int(self.begins[len(self.marginals)]), int(cells))
-            expected, noise = self._expected[place], float(self._noise[place].mean())
-            values, empty = self.target[place], np.zeros(len(expected))
-            self._omega[place] = record_kernels.strength(values, expected, noise, prior_variance(2), False, empty)
+            noise = float(self._noise[place].mean())
+            self._omega[place] = sign_pairs.strength(self.target[place], self._expected[place], noise)
+        told = {m.group.axes: self._told_apart(j) for j, m in enumerate(signs)}
+        for j, s in enumerate(self.marginals):
+            self._observe_marginal(estimates, s, self.place(j), within.get(s), told.get(s))
         self._layout = self._laid_out()
         self.linked = self._linked()
 
@@ -166,22 +169,36 @@ class FitProblem:
         """The slice of the flat vectors that a set's cells are in, by its number in `sets`."""
         return slice(int(self.begins[number]), int(self.begins[number + 1]))
 
-    def _observe_marginal(self, estimates: Estimates, s: Axes, place: slice) -> None:
+    def _told_apart(self, number: int) -> Floats:
+        """What signs with a set of their own tell of cells (cells,): their records over those of independent columns."""
+        place = self.place(len(self.marginals) + number)
+        records, expected, noise, omega = (v[place] for v in (self.target, self._expected, self._noise, self._omega))
+        return sign_pairs.ratios(records, expected, float(noise[0]), float(omega[0]))[self._classes[number]]
+
+    def _observe_marginal(
+        self, estimates: Estimates, s: Axes, place: slice, signs: Measurement | None, told: Floats | None
+    ) -> None:
+        """Take in a marginal; signs that go with it, or what those tell (cells,) that have a set of their own."""
         table, _ = estimates.marginal(s)
-        noise = max(estimates.residuals[s].variance, 1e-9)
-        if s in self._signs_within:
-            table = _with_signs(table, noise, self._signs_within[s])
+        noise, sign_noise = max(estimates.residuals[s].variance, 1e-9), 0.0
+        if signs is not None:
+            table, sign_noise = sign_pairs.with_signs(table, noise, signs)
         expected = self.total * reduce(np.multiply.outer, [self.singles[a] for a in s]).reshape(-1)
-        self.target[place], self._expected[place], self._noise[place] = table.reshape(-1), expected, noise
+        self.target[place], self._noise[place] = table.reshape(-1), noise
         omega = prior_variance(len(s)) if len(s) > 1 else SETTINGS.single_variance
         if len(s) > 1:
-            beyond = _beyond_singles(table, [self.singles[a] for a in s])
-            zero = self._zero[place]
-            omega = record_kernels.strength(expected + beyond.reshape(-1), expected, noise, omega, len(s) == 2, zero)
+            values = expected + _beyond_singles(table, [self.singles[a] for a in s]).reshape(-1)
             if len(s) == 2:
                 excess = (table.reshape(-1) - expected) ** 2 - noise
                 degrees = min(table.shape) - 1
                 self._dependence[s] = float((excess / (expected + np.sqrt(noise))).sum()) / self.total / degrees
+            if signs is not None:
+                told = sign_pairs.told(values, expected, sign_noise, signs)
+                self._told[place] = np.log(told)
+            if told is not None:
+                expected = expected * told
+            omega = record_kernels.strength(values, expected, noise, omega, len(s) == 2, self._zero[place])
+        self._expected[place] = expected
         self._omega[place] = omega
         for axes, mask in self.impossible.items():
             if set(axes) <= set(s):
@@ -284,7 +301,8 @@ class FitProblem:
     ) -> int:
         """Fit the weights and θ, in place, to the sets of these numbers; how many were, before weights got uneven."""
         axes, steps, firsts, begins, sizes, mains, classes, class_begins = self._layout
-        return int(
+        beyond = theta - self._told  # what the ridge holds back
+        fitted = int(
             record_kernels.rake(
                 chains.codes,
                 chains.weights,
@@ -299,7 +317,7 @@ class FitProblem:
                 class_begins,
                 self.target,
                 ridge,
-                theta,
+                beyond,
                 unseen,
                 order,
                 gain,
@@ -309,34 +327,12 @@ class FitProblem:
                 evenness,
             )
         )
+        theta[:] = beyond + self._told
+        return fitted
 
     def unseen(self, weighted_records: int) -> Floats:
         """What cells without any of so many records are taken to hold, (cells,) counts."""
         return np.full(len(self.target), SETTINGS.unseen_records * self.total / weighted_records)
-
-
-def _classes(measured: Measurement) -> Ints:
-    """Which of four cells each cell (cells,) of a marginal of two columns is in, by the signs of both."""
-    negative = [(measured_row < 0).astype(np.int64) for measured_row in _signs(measured)]
-    return np.add.outer(2 * negative[0], negative[1]).reshape(-1)
-
-
-def _signs(measured: Measurement) -> list[Floats]:
-    factors = measured.group.queries
-    assert isinstance(factors, Product)
-    return [factor.adjoint(np.ones(1)) for factor in factors.factors]
-
-
-def _with_signs(table: Floats, noise: float, measured: Measurement) -> Floats:
-    """The best estimate of a marginal whose residual was measured, and how often the signs of its columns agree too.
-
-    What it says of each column, which is known much better, is left as it is.
-    """
-    first, second = _signs(measured)
-    beyond = np.outer(first - first.mean(), second - second.mean())
-    agreeing = float(first @ table @ second)
-    rate = noise / (noise * float((beyond**2).sum()) + measured.variance)
-    return table + rate * (float(measured.values[0]) - agreeing) * beyond
 
 
 def _emptied(table: Floats, empty: Mask) -> Floats:

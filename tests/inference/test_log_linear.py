@@ -133,6 +133,29 @@ def test_noise_on_signs_is_not_fitted():
     assert np.abs(500 * signed(fitted.chains, columns.domain, measured) - exact).sum() < 0.5 * np.abs(noise).sum()
 
 
+@pytest.mark.parametrize("measured_later", [False, True])
+def test_what_signs_tell_is_not_held_back_by_the_noise_of_cells(measured_later):
+    """The signs agree in nine records of ten; cells are drowned. A fit that holds them back has it in eight or less."""
+    rng = np.random.default_rng(4)
+    first = rng.integers(0, 12, 6_000)
+    second = np.where(rng.random(6_000) < 0.9, first // 6, 1 - first // 6) * 6 + rng.integers(0, 6, 6_000)
+    table = Table(coded(12, 12), (first, second))
+    made = private(table, ZCDP(10.0), entropy=Entropy.insecure(3))
+    columns = made.measure(ResidualPlan.choose(table.domain, [(0,), (1,)]).workload, ZCDP(0.1))
+    signs = made.measure(agreements(table.domain, [(0, 1)], [np.full(12, 1 / 12)] * 2), ZCDP(0.01))
+    before = None
+    if measured_later:
+        before = fit_records(
+            Estimates.of(table.domain, columns), 10_000, rounds=10, rng=np.random.default_rng(0), signs=signs
+        )
+    pair = made.measure(ResidualPlan.choose(table.domain, [(0, 1)]).workload, ZCDP(1e-4))
+    estimates, rng = Estimates.of(table.domain, [*columns, *pair]), np.random.default_rng(1)
+    moving = fit_records(estimates, 10_000, rounds=30, rng=rng, signs=signs, start=before)
+    fitted = finish(estimates, 20_000, rng=rng, start=moving, signs=signs)
+    agreeing = (fitted.chains.codes[0] < 6) == (fitted.chains.codes[1] < 6)
+    assert fitted.chains.weights[agreeing].sum() == pytest.approx(0.9, abs=0.015)
+
+
 def test_signs_beside_a_measured_pair_bring_its_heavy_cells_nearer():
     """The target of the fit is, along the signs, the mean of both measurements by their precision."""
     rng = np.random.default_rng(4)
