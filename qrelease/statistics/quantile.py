@@ -126,6 +126,8 @@ class Quantile:
         """See `Statistic`."""
         check_scored_cells(Grid.of(domain, self.column))
         fraction(self.q)
+        if not isinstance(self.interval, bool):
+            raise InvalidInput(f"interval must be yes or no, True or False, got {self.interval!r}")
         for share in self._shares(cost):
             selection_epsilon(share, better_rule(share))
 
