@@ -20,7 +20,7 @@ STATISTICS: Final = {
         "SparseVectorMean",
         "of values clipped to one bound by sparse vector, as in the notes",
     ),
-    "quantile": ("quantile", "Quantile", "q, by default the median"),
+    "quantile": ("quantile", "Quantile", "q, by default the median; by=a/b for one in each of their cells"),
     "recursive-quantiles": ("quantiles", "RecursiveQuantiles", "qs=0.1/0.5/0.9, by halving"),
     "tree-quantiles": ("quantiles", "TreeQuantiles", "qs=0.1/0.5/0.9, by a tree of counts"),
     "smooth-sensitivity": (
@@ -154,7 +154,7 @@ def _value(key: str, text: str) -> Any:
         if text not in _FUNCTIONS:
             raise InvalidInput(f"of must be one of {', '.join(_FUNCTIONS)}, got {text!r}")
         return getattr(import_module("qrelease.statistics.local_sensitivity"), _FUNCTIONS[text])()
-    if key in ("columns", "features"):
+    if key in ("columns", "features", "by"):
         return tuple(text.split("/"))
     if key in ("function", "column", "first", "second", "target", "positive"):
         return text

@@ -251,9 +251,9 @@ def read_estimate(domain: Domain, asked: shapes.EstimateQuery) -> EstimateQuesti
     cells = domain.cells(domain.axes(tuple(columns))) if name not in _OF_POINTS else 1
     if cells > MAX_CONDITION_CELLS:
         raise TooLarge(f"the columns span {cells:,} cells; at most {MAX_CONDITION_CELLS:,} are allowed")
-    given = max(
-        (n for n in (getattr(statistic, part, 1) for part in ("positives", "k")) if isinstance(n, int)), default=1
-    )
+    by = getattr(statistic, "by", ())
+    counts = [getattr(statistic, part, 1) for part in ("positives", "k")] + [domain.cells(domain.axes(by))]
+    given = max(n for n in counts if isinstance(n, int))
     if given > MAX_ANSWERS:
         raise TooLarge(f"an estimate has at most {MAX_ANSWERS:,} groups, got {given:,}")
     cost = cost_from_json(asked.cost)

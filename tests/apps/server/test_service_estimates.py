@@ -46,6 +46,10 @@ def quoted(client, body):
         ("most-common:grade,k=1", (f"{GRADES.argmax()}",)),
         ("mean:grade", TABLE.columns[2].mean()),
         ("quantile:grade,q=0.9", np.quantile(TABLE.columns[2], 0.9)),
+        (
+            "quantile:grade,q=0.9,by=sex",
+            tuple(np.quantile(TABLE.columns[2][TABLE.columns[0] == i], 0.9) for i in range(2)),
+        ),
     ],
 )
 def test_an_estimate_is_that_of_the_curator_at_its_price(server, path, text, exact):
@@ -151,7 +155,8 @@ def test_other_workers_and_later_ones_go_on_with_estimates_keys_and_budgets(path
         ({**ASKED, "statistic": "mean:salary"}, 422, "no attribute 'salary'"),
         ({**ASKED, "statistic": "mean:sex"}, 422, "'sex'"),
         ({**ASKED, "statistic": "quantile:grade,q=1.2"}, 422, "must be in (0, 1), got 1.2"),
-        ({**ASKED, "statistic": "quantile:grade,interval=1e400"}, 422, "interval must be yes or no"),
+        ({**ASKED, "statistic": "quantile:grade,interval=2"}, 422, "interval must be yes or no"),
+        ({**ASKED, "statistic": "quantile:grade,by=salary"}, 422, "no attribute 'salary'"),
         ({**ASKED, "statistic": "above-thresholds:grade"}, 422, "needs one more of threshold"),
         ({**ASKED, "statistic": "above-thresholds:sex,threshold=1,measure=mean"}, 422, "column=hours"),
         (
@@ -249,4 +254,6 @@ def test_too_many_groups_are_refused(path):
         ada = Client(app, admit(path, "ada"))
         told = problem(estimate(ada, {"statistic": "most-common:a/b", "epsilon": 0.1}), 422)
         assert told == "the columns span 90,000 cells; at most 65,536 are allowed"
+        told = problem(estimate(ada, {"statistic": "quantile:a,by=a/b", "epsilon": 0.1}), 422)
+        assert told == "an estimate has at most 1,000 groups, got 90,000"
         assert spent(path) == 0
