@@ -110,7 +110,7 @@ def choose_quantile(
 @final
 @dataclass(frozen=True)
 class Quantile:
-    """A quantile of a column or of its groups, by the exponential mechanism (Smith 2011); permute-and-flip under pure ε.
+    """Quantiles of a column, or of groups, by the exponential mechanism (Smith 2011); permute-and-flip under pure ε.
 
     Parameters
     ----------
