@@ -86,7 +86,7 @@ def parse_statistic(text: str) -> Any:
     Examples
     --------
     >>> parse_statistic("quantile:age,q=0.25,interval=no")
-    Quantile(column='age', q=0.25, interval=False)
+    Quantile(column='age', q=0.25, interval=False, by=())
     """
     name, _, rest = text.partition(":")
     column, *given = rest.split(",")
