@@ -8,15 +8,20 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 
 import numpy as np
 
 from qrelease._util.validate import whole
 from qrelease.apps.client_http import Address, Wire
 from qrelease.errors import InvalidInput, ServiceError
-from qrelease.privacy.costs import Cost, cost_from_json
+from qrelease.privacy.costs import Cost, check_cost, cost_from_json
 from qrelease.release.frames import Column, Frame, as_frame, check_frame
+from qrelease.statistics.catalogue import spell_statistic
+from qrelease.statistics.estimate import Estimate
+
+if TYPE_CHECKING:
+    from qrelease.statistics.base import Statistic
 
 QuestionForm = str | Sequence[str] | Mapping[str, Any]
 """A condition; the columns of a marginal; or a query as the service's document has it, `{"numbers": "mean:age"}`."""
@@ -74,6 +79,40 @@ class ServedQuote:
 
 
 @dataclass(frozen=True, slots=True)
+class ServedEstimate:
+    """A statistic that a service estimated.
+
+    estimate  its value, interval and promise, and what was measured
+    source    "measured", or "cached" where it was paid for before
+    cost      what it cost now; None for nothing
+    takes     by how much it raised what the analyst has spent, in the terms of that budget; None for nothing
+    """
+
+    estimate: Estimate
+    source: str
+    cost: Cost | None
+    takes: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedEstimateQuote:
+    """What an estimate would cost now.
+
+    source      "measured", or "cached" where it was paid for before
+    cost        the cost that was given; None for nothing
+    takes       by how much what the analyst has spent would rise, in the terms of that budget
+    affordable  whether the budgets hold it now
+    promise     the error is at most this with probability 0.95, for as many records as the service counted; or None
+    """
+
+    source: str
+    cost: Cost | None
+    takes: Mapping[str, float] | None
+    affordable: bool
+    promise: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ServedBudget:
     """An analyst's account, and the whole service's; nothing spent, or left, is None.
 
@@ -120,12 +159,16 @@ class ServedSchema:
 
 @dataclass(frozen=True, slots=True)
 class ServedRequest:
-    """One request of an analyst's history; `AnalystClient.answered` has what it was answered."""
+    """One request of an analyst's history; `AnalystClient.answered` has what it was answered.
+
+    Of an estimate there are no queries, and `AnalystClient.estimated` has it.
+    """
 
     number: int
     key: str
     time: str
     queries: tuple[Mapping[str, Any], ...]
+    estimate: Mapping[str, Any] | None = None
 
 
 def connect(
@@ -394,6 +437,83 @@ class AnalystClient:
         found = self._asked("/v1/query", {"numbers": question, **limit}, most, key)
         return found if frame is None else as_frame(_answer_columns(found), frame)
 
+    def estimate(
+        self, statistic: str | Statistic, cost: Cost, *, most: float | None = None, key: str | None = None
+    ) -> ServedEstimate:
+        """A statistic at a cost of your choice, or the groups whose count, sum or mean is above a threshold.
+
+        One that was estimated before at this cost, or at a larger one, is given again, free.
+
+        Parameters
+        ----------
+        statistic : str or Statistic
+            Such as `qr.Quantile("age", 0.25)`, or its text, `quantile:age,q=0.25`; and
+            `qr.AboveThresholds(("job",), 50, positives=4, measure="mean", column="pay")`.
+        cost : PureDP, ApproxDP or ZCDP
+            What it may cost; all of it is charged, once.
+        most, key
+            As in `ask`.
+
+        Returns
+        -------
+        ServedEstimate
+            With the estimate, as `Curator.estimate` makes it.
+
+        Raises
+        ------
+        BudgetExceeded, InvalidInput, ServiceError
+            As `ask` does.
+        """
+        return _estimated(self._spend("/v1/estimate", _estimate_body(statistic, cost), most, key))
+
+    def quote_estimate(self, statistic: str | Statistic, cost: Cost) -> ServedEstimateQuote:
+        """What an estimate would cost now, and what is promised of it, without making it.
+
+        Parameters
+        ----------
+        statistic, cost
+            As in `estimate`.
+
+        Returns
+        -------
+        ServedEstimateQuote
+            Nothing is charged.
+
+        Raises
+        ------
+        InvalidInput, ServiceError
+            As `estimate` does.
+        """
+        found = self._wire.post("/v1/estimate/quote", _estimate_body(statistic, cost))
+        with _expected():
+            parts = {name: found[name] for name in ("source", "takes", "affordable", "promise")}
+            return ServedEstimateQuote(**parts, cost=_cost(found["cost"]))
+
+    def estimated(self, number: int) -> ServedEstimate:
+        """The estimate of an earlier request, as it was given: free.
+
+        Parameters
+        ----------
+        number : int
+            The number of the request in the analyst's history, from 1.
+
+        Returns
+        -------
+        ServedEstimate
+            With what it cost then.
+
+        Raises
+        ------
+        InvalidInput
+            Where there was no such request, or it was of queries.
+        ServiceError
+            Where no answer came in time.
+        """
+        found = self._earlier(number)
+        if "answers" in found:
+            raise InvalidInput(f"request {number} was of queries: answered({number}) has its answers")
+        return _estimated(found)
+
     def synthetic(self, rows: int = 1000, *, frame: Frame | None = None) -> Any:
         """Synthetic records drawn from what the answers so far tell; free.
 
@@ -477,15 +597,25 @@ class AnalystClient:
         Raises
         ------
         InvalidInput
-            Where there was no such request.
+            Where there was no such request, or it was of an estimate.
         ServiceError
             Where no answer came in time.
         """
-        return _answers(self._wire.get(f"/v1/history/{whole('number', number, least=1)}"))
+        found = self._earlier(number)
+        if "estimate" in found:
+            raise InvalidInput(f"request {number} was of an estimate: estimated({number}) has it")
+        return _answers(found)
+
+    def _earlier(self, number: int) -> Any:
+        return self._wire.get(f"/v1/history/{whole('number', number, least=1)}")
 
     def _asked(self, path: str, body: object, most: float | None, key: str | None) -> list[ServedAnswer]:
+        return _answers(self._spend(path, body, most, key))
+
+    def _spend(self, path: str, body: object, most: float | None, key: str | None) -> Any:
+        """What a service says to a request that may spend."""
         named = secrets.token_urlsafe(18) if key is None else key
-        return _answers(self._wire.post(path, body, named, most=None if most is None else f"{float(most)!r}"))
+        return self._wire.post(path, body, named, most=None if most is None else f"{float(most)!r}")
 
 
 @contextlib.contextmanager
@@ -531,6 +661,19 @@ def _cost(found: Mapping[str, float] | None) -> Cost | None:
 def _answers(found: Any) -> list[ServedAnswer]:
     with _expected():
         return [ServedAnswer(**{**answer, "cost": _cost(answer["cost"])}) for answer in found["answers"]]
+
+
+def _estimate_body(statistic: str | Statistic, cost: Cost) -> Mapping[str, Any]:
+    """A request for an estimate."""
+    check_cost(cost)
+    return {"statistic": statistic if isinstance(statistic, str) else spell_statistic(statistic), **cost.to_json()}
+
+
+def _estimated(found: Any) -> ServedEstimate:
+    with _expected():
+        return ServedEstimate(
+            Estimate.from_json(found["estimate"]), found["source"], _cost(found["cost"]), found["takes"]
+        )
 
 
 def _answer_columns(answers: Sequence[ServedAnswer]) -> dict[str, Column]:

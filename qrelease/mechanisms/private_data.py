@@ -14,7 +14,7 @@ from fractions import Fraction
 from hashlib import sha256
 from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 import numpy as np
 
@@ -39,7 +39,33 @@ from qrelease.queries.families import Residuals
 from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
 
+if TYPE_CHECKING:
+    from qrelease.statistics.base import Statistic
+    from qrelease.statistics.estimate import Estimate
+
 _DRAWN = 1 << 18  # answers that are drawn at a time: they stay in the cache until the exact ones are added
+
+
+class Estimating(Protocol):
+    """What draws statistics of a table for whoever charges for them, at costs of the unit: `statistics.estimator`."""
+
+    def check(self, statistic: Statistic, cost: Cost) -> None:
+        """Raise what can be known to be wrong without a look at the records."""
+
+    def check_records(self, statistic: Statistic, cost: Cost) -> None:
+        """Raise `InvalidInput` where the number of records is public and the statistic promises nothing for it."""
+
+    def asked(self, statistic: Statistic, parameters: Mapping[str, Any]) -> str:
+        """What a statistic is remembered by; `InvalidInput` for one that no session takes."""
+
+    def draw(self, statistic: Statistic, parameters: Mapping[str, Any], cost: Cost) -> Estimate:
+        """Draw what was checked and charged for."""
+
+    def read(self, described: Mapping[str, Any]) -> Estimate:
+        """The estimate that was described as JSON."""
+
+    def promised(self, statistic: Statistic, cost: Cost, records: int) -> float | None:
+        """What a statistic's theorem promises for so many records; None for nothing."""
 
 
 @final
@@ -70,6 +96,8 @@ class Private:
         What an interrupted run drew under the same charge; it is returned instead of new draws.
     unit : Unit, optional
         Converts costs of a record to costs of a person.
+    estimator : Estimating, optional
+        Draws statistics of the same records, for sessions.
 
     Examples
     --------
@@ -95,6 +123,7 @@ class Private:
     spends: list[Spend] = field(default_factory=list)
     draws: Draws | None = field(default=None, repr=False)
     unit: Unit | None = None
+    estimator: Estimating | None = field(default=None, repr=False)
 
     @property
     def domain(self) -> Domain:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
@@ -43,11 +42,9 @@ from qrelease.queries.workload import Workload
 from qrelease.release.learned_schema import Learned, Left
 from qrelease.release.manifest import with_id
 from qrelease.release.release import Release
-from qrelease.statistics.base import BETA, EstimateResult, Statistic, refuse_empty
+from qrelease.statistics.base import Statistic
 from qrelease.statistics.estimate import Estimate
-from qrelease.statistics.lower_bounds import least_error
-from qrelease.statistics.noise_source import ExactNoise
-from qrelease.statistics.private_columns import PrivateColumns, domain_of
+from qrelease.statistics.estimator import Estimator
 
 _SCHEMA: Final = "a schema"
 """What the first draw is called where a schema is learned."""
@@ -183,10 +180,11 @@ class Curator:
 
     def _private(self, name: str, cost: Cost, draws: Draws | None = None) -> Private:
         """The table behind a charge of that name, for what a mechanism may cost one record."""
+        return self._private_of(self._kept(name), cost, draws)
+
+    def _private_of(self, kept: Source, cost: Cost, draws: Draws | None = None) -> Private:
         unit = self._unit
-        return Private(
-            self._kept(name), unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit
-        )
+        return Private(kept, unit.relation, Filter(unit.of_a_record(cost)), self._entropy, draws=draws, unit=unit)
 
     def _kept(self, name: str) -> Source:
         """The records that a charge of that name is for: those that are kept of each person."""
@@ -691,35 +689,20 @@ class Curator:
         check_cost(cost)
         self._check_records("an estimate")
         check_parts("an estimate", self.domain)
-        unit, domain = self._unit, domain_of(self._table)
-        neighbours = unit.relation
         if self._ledger.store.in_writing:
             raise LedgerError("an estimate is not made inside a transaction, which could undo its charge")
-        of_a_record = unit.of_a_record(cost)
-        with unit.explained():
-            statistic.check(domain, of_a_record, neighbours)
+        estimator = self._estimator(self._table)
+        estimator.check(statistic, cost)
         self._table.check_bounded()
         described = statistic.to_json() if hasattr(statistic, "to_json") else parameters(statistic)
         if not changed_rows:
             self._warn()
-        records = len(self._table) if self._unit.public_records else None  # not before that was told
-        refuse_empty(statistic, domain, records, of_a_record, neighbours)
+        estimator.check_records(statistic, cost)  # not before that was told
         charge = self._ledger.charge(cost, f"{statistic.name}: an estimate", rows=self._fingerprint())
-        private = PrivateColumns(self._kept(charge.key), neighbours, Filter(of_a_record), ExactNoise(self._entropy))
-        result = statistic.estimate(private, of_a_record)
-        return Estimate.of(
-            result,
-            statistic=statistic.name,
-            parameters=described,
-            dataset=self._ledger.dataset,
-            neighbours=unit.neighbours,
-            at_most=unit.at_most,
-            cost=cost,
-            spends=tuple(Spend(spend.what, unit.of_the_unit(spend.cost)) for spend in private.spends),
-            promise=_promise(statistic, domain, result, records, of_a_record, neighbours),
-            least_error=_least_error(result, records, cost, unit),
-            insecure=is_insecure(self._entropy),
-        )
+        return self._estimator(self._kept(charge.key)).draw(statistic, described, cost)
+
+    def _estimator(self, table: Source) -> Estimator:
+        return Estimator(table, self._unit, self._ledger.dataset, self._entropy)
 
     def open(
         self,
@@ -783,7 +766,9 @@ class Curator:
         rows, label = self._fingerprint(), f"{mechanism.name}: a session"
         if isinstance(mechanism, PayingMechanism):
             journal = self._ledger.session(cost, label, key, rows=rows, changed_rows=changed_rows)
-            return mechanism.join(self._private(journal.key, cost), journal)
+            kept = self._kept(journal.key)
+            private = replace(self._private_of(kept, cost), estimator=self._estimator(kept))
+            return mechanism.join(private, journal)
         charge = self._ledger.charge(cost, label, key, rows=rows, changed_rows=changed_rows)
         private = self._private(charge.key, cost)
         return mechanism.open(private, unit.of_a_record(cost), self._ledger.journal(charge))
@@ -826,33 +811,6 @@ def check_relation(table: Source, neighbours: Neighbours) -> None:
         raise InvalidInput(
             f"replace-one makes the number of records public, but {table.private_size}: take add-remove{otherwise}"
         )
-
-
-def _promise(
-    statistic: Statistic,
-    domain: Domain,
-    result: EstimateResult,
-    public: int | None,
-    cost: Cost,
-    neighbours: Neighbours,
-) -> float | None:
-    """What a statistic's theorem says for the public number of records, or for one that was measured.
-
-    That number is right but with probability β/2, and the error is as promised but with probability β/2.
-    """
-    records, beta = (result.records, BETA / 2) if public is None else (public, BETA)
-    if records is None or records < 1:
-        return None
-    error = statistic.error_bound(domain, records, cost, neighbours, beta=beta)
-    return error if error is not None and math.isfinite(error) else None
-
-
-def _least_error(result: EstimateResult, public: int | None, cost: Cost, unit: Unit) -> float | None:
-    """The least error of the means of as many records; of persons, of whom each has as many records as any may."""
-    records = result.records if public is None else public
-    if not result.widths or records is None or not 1 <= records < math.inf:
-        return None
-    return least_error(result.widths, math.ceil(records / (unit.at_most or 1)), cost, unit.neighbours)
 
 
 def releases_in_rho(mechanism: Mechanism) -> bool:

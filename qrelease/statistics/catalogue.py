@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import fields
 from importlib import import_module
 from typing import Any, Final
@@ -19,7 +20,7 @@ STATISTICS: Final = {
         "SparseVectorMean",
         "of values clipped to one bound by sparse vector, as in the notes",
     ),
-    "quantile": ("quantile", "Quantile", "q, by default the median"),
+    "quantile": ("quantile", "Quantile", "q, by default the median; by=a/b for one in each of their cells"),
     "recursive-quantiles": ("quantiles", "RecursiveQuantiles", "qs=0.1/0.5/0.9, by halving"),
     "tree-quantiles": ("quantiles", "TreeQuantiles", "qs=0.1/0.5/0.9, by a tree of counts"),
     "smooth-sensitivity": (
@@ -59,6 +60,13 @@ STATISTICS: Final = {
 }
 """The names, each with the module in `statistics`, the class, and what its parameters are."""
 
+IN_SESSIONS: Final = (
+    *("sum", "mean", "clipped-mean", "quantile-mean", "quantile", "recursive-quantiles", "tree-quantiles"),
+    *("most-common", "above-thresholds", "independence-test", "fit-test"),
+)
+"""Those that a session gives: they look once through the columns that they name, so nobody waits long for the answers
+of others, and they run no code of who asks."""
+
 _FUNCTIONS: Final = {
     "median": "Median",
     "trimmed-mean": "TrimmedMean",
@@ -78,7 +86,7 @@ def parse_statistic(text: str) -> Any:
     Examples
     --------
     >>> parse_statistic("quantile:age,q=0.25,interval=no")
-    Quantile(column='age', q=0.25, interval=False)
+    Quantile(column='age', q=0.25, interval=False, by=())
     """
     name, _, rest = text.partition(":")
     column, *given = rest.split(",")
@@ -103,12 +111,50 @@ def parse_statistic(text: str) -> Any:
         ) from None
 
 
+def spell_statistic(statistic: Any) -> str:
+    """The text that names a statistic: `parse_statistic` makes an equal one of it.
+
+    Raises
+    ------
+    InvalidInput
+        For what the catalogue does not have, and for a value that no text has: a function, or a name with a comma.
+
+    Examples
+    --------
+    >>> from qrelease import AboveThresholds
+    >>> spell_statistic(AboveThresholds(("job", "sex"), 500, positives=3, form="numeric"))
+    'above-thresholds:job/sex,threshold=500,positives=3,form=numeric'
+    """
+    name = getattr(statistic, "name", "")
+    if isinstance(statistic, type) or name not in STATISTICS or type(statistic).__name__ != STATISTICS[name][1]:
+        raise InvalidInput(f"a statistic is one of {', '.join(STATISTICS)}, as Quantile('age'), got {statistic!r}")
+    first, *others = fields(statistic)
+    parts = [f"{name}:{_text(getattr(statistic, first.name))}"]
+    for f in others:
+        value = getattr(statistic, f.name)
+        if value != f.default:
+            parts.append(f"{f.name}={_text(value)}")
+    text = ",".join(parts)
+    with suppress(InvalidInput):
+        if parse_statistic(text) == statistic:
+            return text
+    raise InvalidInput(f"no text names {statistic!r}: a name or a number in it is read as another")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return "/".join(map(_text, value))
+    return str(value)
+
+
 def _value(key: str, text: str) -> Any:
     if key == "of":
         if text not in _FUNCTIONS:
             raise InvalidInput(f"of must be one of {', '.join(_FUNCTIONS)}, got {text!r}")
         return getattr(import_module("qrelease.statistics.local_sensitivity"), _FUNCTIONS[text])()
-    if key in ("columns", "features"):
+    if key in ("columns", "features", "by"):
         return tuple(text.split("/"))
     if key in ("function", "column", "first", "second", "target", "positive"):
         return text

@@ -1,4 +1,4 @@
-"""One quantile of a column by the exponential mechanism, or permute-and-flip, over the values of its grid.
+"""A quantile of a column, or one in each group, by the exponential mechanism, or permute-and-flip, over its grid.
 
 Let q = a/b. A value v of the grid is a q-quantile of n numbers if at most qn of them are smaller and at most (1 - q)n
 larger. Its loss is how far that fails, in b-ths of a rank: with c = 0,
@@ -15,6 +15,13 @@ probability 1 - β the loss is at most (ln K + ln 1/β)/γ: a rank error of that
 **Interval.** With c > 0 the target is the rank qn - c/b. If c is the bound above at β/2, its loss is at most c, so
 #{x < v} <= qn: some quantile is not below v. With -c some quantile is not above. So between the two lies a quantile
 with probability 1 - β, and n is needed nowhere.
+
+**Groups.** A record is in one group, so one quantile of each costs what one of everybody does. One that comes or goes
+moves the losses of one group, by at most Δ = max(a, b - a). One that is replaced moves those of one group by at most b,
+or leaves a group and enters another, and moves the losses of each of the two by at most Δ: so the choices are made as
+for losses that move by 2Δ, which is at least b. Under pure ε each of two costs ε/2 then; in ρ, where a choice at ε
+costs ε²/8, the two cost half of what one may. (Taking b for both groups would be too little, unless a = b - a.) With G
+groups all errors are as above at once with β/G in place of β.
 """
 
 from __future__ import annotations
@@ -22,7 +29,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Final, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 
@@ -35,9 +42,13 @@ from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
 from qrelease.statistics.base import BETA, EstimateResult, Measured
 from qrelease.statistics.grid import Grid, Numbers
 from qrelease.statistics.private_columns import PrivateColumns
+from qrelease.statistics.selection import cell_label, check_columns
 
 MAX_CELLS: Final = 1 << 20
 """Values of a grid that are scored one by one."""
+
+MAX_GROUP_CELLS: Final = 1 << 22
+"""And of all groups together."""
 
 PARTS: Final = 10_000
 """A quantile is a whole number of these parts of 1."""
@@ -67,6 +78,12 @@ def loss_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
     return b if neighbours is Neighbours.REPLACE_ONE else max(a, b - a)
 
 
+def group_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
+    """How far the losses of a group are taken to move: a replaced record may move those of two by half of it."""
+    most = loss_sensitivity(q, Neighbours.ADD_REMOVE)
+    return 2 * most if neighbours is Neighbours.REPLACE_ONE else most
+
+
 def loss_bound(cells: int, sensitivity: int, cost: PureDP | ZCDP, beta: float) -> int:
     """What the loss of the chosen one of K values is at most, with probability 1 - β."""
     epsilon = selection_epsilon(cost, better_rule(cost))
@@ -93,7 +110,7 @@ def choose_quantile(
 @final
 @dataclass(frozen=True)
 class Quantile:
-    """A quantile of a column by the exponential mechanism (Smith 2011), or permute-and-flip under pure ε.
+    """Quantiles of a column, or of groups, by the exponential mechanism (Smith 2011); permute-and-flip under pure ε.
 
     Parameters
     ----------
@@ -103,11 +120,15 @@ class Quantile:
         Which one, in (0, 1); a whole number of ten-thousandths. 0.5 is the median.
     interval
         Whether half of the cost buys an interval.
+    by
+        Columns: then it is one quantile in each combination of their cells, in their order, for the same cost. At most
+        2^22 combinations of a group and a value.
 
     Notes
     -----
     The module's docstring has the proofs. The error is counted in ranks: how many records too many are below the
-    value, or above it.
+    value, or above it; of several groups it is the largest. In a group that is small beside that error the value may be
+    any one. With `by` the value is a tuple, and `choices["groups"]` has the labels.
 
     Examples
     --------
@@ -120,42 +141,97 @@ class Quantile:
     column: str
     q: float = 0.5
     interval: bool = True
+    by: tuple[str, ...] = ()
     name: ClassVar[str] = "quantile"
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
         check_scored_cells(Grid.of(domain, self.column))
         fraction(self.q)
+        if not isinstance(self.interval, bool):
+            raise InvalidInput(f"interval must be yes or no, True or False, got {self.interval!r}")
+        groups, cells = self._groups(domain), Grid.of(domain, self.column).cells
+        if groups * cells > MAX_GROUP_CELLS:
+            raise TooLarge(
+                f"{groups:,} groups with {cells:,} values each are {groups * cells:,} to score, and at most"
+                f" {MAX_GROUP_CELLS:,} are: ask by fewer columns, or of a column with a coarser step"
+            )
         for share in self._shares(cost):
             selection_epsilon(share, better_rule(share))
 
     def _shares(self, cost: Cost) -> tuple[PureDP | ZCDP, ...]:
         return split(currency(cost), _SHARES if self.interval else [1])
 
+    def _groups(self, domain: Domain) -> int:
+        """G."""
+        return check_columns(domain, self.by) if self.by or not isinstance(self.by, tuple) else 1
+
+    def _moved(self, neighbours: Neighbours) -> int:
+        """How far the losses of a group are taken to move."""
+        return (group_sensitivity if self.by else loss_sensitivity)(fraction(self.q), neighbours)
+
+    def _numbers(self, private: PrivateColumns, cells: int) -> list[Numbers]:
+        """The values of each group. Private."""
+        if not self.by:
+            return [private.numbers(self.column)]
+        codes, groups = private.codes(self.column), np.zeros(private.count(), np.int64)
+        for name in self.by:
+            groups = groups * private.domain[name].size + private.cells(name)
+        places = (groups * cells + codes)[codes >= 0]
+        tables = np.bincount(places, minlength=self._groups(private.domain) * cells).reshape(-1, cells)
+        return [Numbers.counted(table) for table in tables]
+
+    def _choose(
+        self,
+        private: PrivateColumns,
+        found: list[Numbers],
+        grid: Grid,
+        cost: PureDP | ZCDP,
+        offset: int = 0,
+    ) -> tuple[float, ...]:
+        """A private quantile of each group, of the rank qn - offset/b."""
+        q = fraction(self.q)
+        if not self.by:
+            return (grid.value(choose_quantile(private, found[0], grid, q, cost, offset)),)
+        scores = [-losses(numbers, q, np.arange(grid.cells), offset) for numbers in found]
+        moved = [self._moved(private.neighbours)] * len(scores)
+        picks = private.choose_apart(f"quantile {float(q):g} by {' * '.join(self.by)}", scores, moved, cost)
+        return tuple(map(grid.value, picks))
+
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
-        grid, q = Grid.of(private.domain, self.column), fraction(self.q)
-        found, shares = private.numbers(self.column), self._shares(cost)
-        value = grid.value(choose_quantile(private, found, grid, q, shares[0]))
+        grid, b = Grid.of(private.domain, self.column), fraction(self.q).denominator
+        found, shares = self._numbers(private, grid.cells), self._shares(cost)
+        value = self._choose(private, found, grid, shares[0])
         covers = f"a {self.q:g}-quantile of the values"
-        rule = better_rule(shares[0])
-        measured = [Measured(f"quantile {self.q:g}", value, rule)]
+        rule, moved = better_rule(shares[0]), self._moved(private.neighbours)
+        measured = [Measured(f"quantile {self.q:g}", self._shown(value), rule)]
         interval, method = None, "none was asked for"
         if self.interval:
-            moved = loss_sensitivity(q, private.neighbours)
             ends = []
             for side, share in zip((1, -1), shares[1:], strict=True):
-                offset = side * loss_bound(grid.cells, moved, share, BETA / 2)
-                ends.append(grid.value(choose_quantile(private, found, grid, q, share, offset)))
-                measured.append(Measured(f"quantile {self.q:g}, {-offset / q.denominator:+g} ranks", ends[-1], rule))
-            interval = min(value, *ends), max(value, *ends)
+                offset = side * loss_bound(grid.cells, moved, share, BETA / 2 / len(found))
+                ends.append(self._choose(private, found, grid, share, offset))
+                what = f"quantile {self.q:g}, {-offset / b:+g} ranks"
+                measured.append(Measured(what, self._shown(ends[-1]), rule))
+            interval = self._shown(tuple((min(v), max(v)) for v in zip(value, *ends, strict=True)))
             method = f"quantiles at ranks shifted by their error, beta {BETA:g}"
-        typical = loss_bound(grid.cells, loss_sensitivity(q, private.neighbours), shares[0], 0.5) / q.denominator
-        return EstimateResult(value, interval, method, covers, tuple(measured), {}, typical, math.inf, "ranks")
+        typical = loss_bound(grid.cells, moved, shares[0], 0.5) / b
+        choices = {}
+        if self.by:
+            covers = f"{covers} in each cell of {' * '.join(self.by)}"
+            choices = {"groups": tuple(cell_label(private.domain, self.by, group) for group in range(len(found)))}
+        return EstimateResult(
+            self._shown(value), interval, method, covers, tuple(measured), choices, typical, math.inf, "ranks"
+        )
+
+    def _shown(self, values: tuple[Any, ...]) -> Any:
+        """What there is of each group; of everybody, that alone."""
+        return values if self.by else values[0]
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; in ranks."""
         q, cells = fraction(self.q), Grid.of(domain, self.column).cells
-        loss = loss_bound(cells, loss_sensitivity(q, neighbours), self._shares(cost)[0], beta)
+        loss = loss_bound(cells, self._moved(neighbours), self._shares(cost)[0], beta / self._groups(domain))
         error = loss / q.denominator
         return error if error < records * max(q, 1 - q) else math.inf

@@ -55,6 +55,30 @@ def test_a_question_is_quoted_asked_and_remembered(people):
     assert people.budget() == budget
 
 
+def test_groups_above_a_threshold_are_quoted_found_and_remembered(people):
+    above = qr.AboveThresholds(("grade",), 5000, positives=2)
+    quote = people.quote_estimate(above, qr.PureDP(0.125))
+    assert (quote.source, quote.cost, quote.affordable) == ("measured", qr.PureDP(0.125), True)
+    assert people.budget().spent is None
+    found = people.estimate(above, qr.PureDP(0.125), key="mine")
+    assert found.estimate.promise == quote.promise
+    counts = np.bincount(TABLE.columns[2], minlength=3)
+    assert found.estimate.value == tuple(str(i) for i in range(3) if counts[i] >= 5000)[:2]
+    assert found.cost == people.budget().spent == qr.PureDP(0.125)
+    spelled = "above-thresholds:grade,threshold=5000,positives=2"
+    assert people.estimate(spelled, qr.PureDP(0.1)).source == "cached"
+    assert people.estimate(above, qr.PureDP(0.125), key="mine") == found
+    people.ask(WOMEN)
+    first, *_, last = people.history()
+    assert first == ServedRequest(1, "mine", first.time, (), {"statistic": spelled, "epsilon": 0.125})
+    assert last.estimate is None
+    assert people.estimated(1) == found
+    with pytest.raises(qr.InvalidInput, match=r"estimated\(1\) has it"):
+        people.answered(1)
+    with pytest.raises(qr.InvalidInput, match=r"answered\(3\) has its answers"):
+        people.estimated(3)
+
+
 @pytest.mark.parametrize("frame", ["pandas", "polars"])
 def test_answers_are_frames(people, frame):
     pytest.importorskip(frame)
@@ -126,6 +150,12 @@ def test_missing_values_are_missing(tmp_path):
         (lambda c: c.ask(WOMEN, key="x\r\nHost: y"), qr.InvalidInput, "visible ASCII"),
         (lambda c: c.synthetic(0), qr.InvalidInput, "rows"),
         (lambda c: c.synthetic(5, frame="excel"), qr.InvalidInput, "frame must be one of"),
+        (lambda c: c.estimate("mean:salary", qr.PureDP(0.1)), qr.InvalidInput, "salary"),
+        (lambda c: c.estimate("mean:grade", qr.PureDP(0.1), most=0.05), qr.BudgetExceeded, "ask for a new quote"),
+        (lambda c: c.estimate("mean:grade", 0.1), qr.InvalidInput, "cost"),
+        (lambda c: c.estimate(qr.MostCommon(("a,b",)), qr.PureDP(0.1)), qr.InvalidInput, "no text names"),
+        (lambda c: c.quote_estimate("noisy-descent:grade", qr.PureDP(0.1)), qr.InvalidInput, "above-thresholds"),
+        (lambda c: c.estimated(99), qr.InvalidInput, "fewer requests"),
         (lambda c: c.answered(99), qr.InvalidInput, "fewer requests"),
     ],
 )
@@ -202,3 +232,9 @@ def test_another_form_of_answer_is_an_error_of_one_line():
         for ask in (lambda: client.ask(WOMEN), client.budget, client.schema):
             with pytest.raises(qr.ServiceError, match="another form"):
                 ask()
+    with (
+        scripted((200, {}, {"estimate": {"format": 1}})) as (port, _),
+        qr.connect(f"http://127.0.0.1:{port}", "t") as c,
+        pytest.raises(qr.ServiceError, match="another form"),
+    ):
+        c.estimate("mean:grade", qr.PureDP(0.1))

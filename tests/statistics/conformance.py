@@ -79,6 +79,8 @@ CASES = [
     Case(SparseVectorMean("x"), refusals=(SparseVectorMean("x", early=-1),)),
     Case(Quantile("x"), refusals=(Quantile("x", 1.0), Quantile("x", 1 / 3))),
     Case(Quantile("x", 0.9, interval=False), ZCDP(0.2)),
+    Case(Quantile("x", by=("z",)), refusals=(Quantile("x", by=("none",)), Quantile("x", by="z"))),
+    Case(Quantile("y", 0.75, by=("z", "x")), ZCDP(0.2)),
     Case(RecursiveQuantiles("x", (0.1, 0.25, 0.5, 0.9)), refusals=(RecursiveQuantiles("x", (0.5, 0.1)),)),
     Case(RecursiveQuantiles("x", (0.5,)), ApproxDP(1.0, 1e-6)),
     Case(TreeQuantiles("x", (0.1, 0.25, 0.5, 0.9)), refusals=(TreeQuantiles("x", ()), TreeQuantiles("x", 0.5))),

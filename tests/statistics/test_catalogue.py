@@ -1,13 +1,16 @@
 """`qrelease estimate`, and the texts that name statistics."""
 
 import re
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from qrelease.errors import InvalidInput
-from qrelease.statistics.catalogue import STATISTICS, parse_statistic
+from qrelease.statistics.catalogue import IN_SESSIONS, STATISTICS, parse_statistic, spell_statistic
+from qrelease.statistics.quantile import Quantile
+from qrelease.statistics.selection import MostCommon
 from qrelease.statistics.uniformity import GaussianMeanTest
 from tests.statistics.conformance import CASES
 from tests.statistics.more_cases import MORE
@@ -38,6 +41,33 @@ def test_every_statistic_of_the_conformance_suite_has_a_text_and_the_other_way_r
 
 
 EXAMPLES = [file.read_text(encoding="utf-8") for file in (Path(__file__).parents[2] / "examples").glob("*.py")]
+
+
+@pytest.mark.parametrize("case", [c for c in (*CASES, *MORE) if c.statistic.name in IN_SESSIONS], ids=str)
+def test_a_statistic_is_spelled_as_it_is_read(case):
+    assert parse_statistic(spell_statistic(case.statistic)) == case.statistic
+
+
+def test_every_statistic_of_sessions_is_in_the_catalogue_and_runs_no_code_of_who_asks():
+    assert {*IN_SESSIONS} < {*STATISTICS}
+    for name in IN_SESSIONS:
+        kind = getattr(import_module(f"qrelease.statistics.{STATISTICS[name][0]}"), STATISTICS[name][1])
+        assert not {f.name for f in fields(kind)} & {"function", "of"}
+
+
+@pytest.mark.parametrize(
+    ("statistic", "told"),
+    [
+        (MostCommon(("a,b",)), "no text names"),
+        (MostCommon(("a/b",)), "no text names"),
+        (Quantile("a,q=.5"), "no text names"),
+        (Quantile, "a statistic is one of"),
+        (3, "a statistic is one of"),
+    ],
+)
+def test_what_no_text_names_is_not_spelled(statistic, told):
+    with pytest.raises(InvalidInput, match=told):
+        spell_statistic(statistic)
 
 
 @pytest.mark.parametrize("name", STATISTICS)

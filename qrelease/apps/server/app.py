@@ -37,15 +37,24 @@ from qrelease.apps.server.metrics import MEDIA_TYPE, Meter
 from qrelease.apps.server.openapi import ENDPOINTS, KEY_PATTERN, Endpoint, document
 from qrelease.apps.server.pages import BrowserHeaders, fixed_route, page_routes
 from qrelease.apps.server.problems import KeyReused, NoRoom, Problem, bytes_response, json_response
-from qrelease.apps.server.questions import MAX_ANSWERS, NumberQuestion, PublicFacts, Question, read_question
+from qrelease.apps.server.questions import (
+    MAX_ANSWERS,
+    NumberQuestion,
+    PublicFacts,
+    Question,
+    read_estimate,
+    read_question,
+)
 from qrelease.apps.server.rate_limit import Rates, network
 from qrelease.apps.server.shapes import (
     MAX_VALUES,
     Account,
     Asked,
     Drawn,
+    EstimateQuery,
     Health,
     History,
+    Kept,
     Limit,
     One,
     Page,
@@ -61,6 +70,7 @@ from qrelease.apps.server.transactions import Busy, Fault, Transactions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, QReleaseError, StreamHalted, TooLarge
 from qrelease.mechanisms.online.hypothesis import MAX_HYPOTHESIS_CELLS
 from qrelease.privacy.analysts import Analyst, Analysts, Revoked
+from qrelease.privacy.analysts import Request as Recorded
 
 if TYPE_CHECKING:
     from qrelease.apps.server.service import Service
@@ -286,6 +296,21 @@ class Handlers:
                 await self._do(lambda service: service.ask(analyst.name, key, request, questions, most))
             )
 
+    async def estimate(self, analyst: Analyst, key: str, body: EstimateQuery, asked: Limit) -> Response:
+        """Estimate a statistic."""
+        most = None if asked.most is UNSET else asked.most
+        with self._transactions.coming():
+            question, request = read_estimate(self._public.domain, body), _request_text({"estimate": to_builtins(body)})
+            return bytes_response(
+                await self._do(lambda service: service.estimate(analyst.name, key, request, question, most))
+            )
+
+    async def estimate_quote(self, analyst: Analyst, body: EstimateQuery) -> Response:
+        """What an estimate would cost now."""
+        with self._transactions.coming():
+            question = read_estimate(self._public.domain, body)
+            return json_response(await self._do(lambda service: service.quote_estimate(analyst.name, question)))
+
     def _questions(self, analyst: Analyst, queries: list[Query]) -> list[Question | NumberQuestion]:
         """What the queries mean, ready for a transaction, which shall not wait for what can be done here."""
         self._count(f"by {analyst.name}", len(queries) - 1)  # the first is counted already
@@ -322,7 +347,7 @@ class Handlers:
     async def history(self, analyst: Analyst, asked: Page) -> Response:
         """The analyst's requests."""
         found = await self._read(lambda: self._door.requests(analyst.name, asked.first, asked.count))
-        listed = [Asked(r.number, r.key, r.time, read_json(r.request.encode(), Queries).queries) for r in found]
+        listed = [_asked(r) for r in found]
         return json_response(History(listed, asked.first + asked.count if len(found) == asked.count else None))
 
     async def history_one(self, analyst: Analyst, asked: One) -> Response:
@@ -385,6 +410,13 @@ class Handlers:
         if not self.well:
             raise Busy("no transaction can be done")
         return json_response(Health("ok"))
+
+
+def _asked(request: Recorded) -> Asked:
+    """A request of a history: the text of one is that of its queries, or of its estimate."""
+    kept = read_json(request.request.encode(), Kept)
+    queries = [] if kept.queries is UNSET else kept.queries
+    return Asked(request.number, request.key, request.time, queries, kept.estimate)
 
 
 def application(handlers: Handlers) -> ASGIApp:

@@ -28,8 +28,8 @@ class Endpoint:
     ----------
     method, path, summary
         As in the document.
-    answer, body
-        Their shapes; a request without a body has none.
+    answer, or_answer, body
+        Their shapes; a request without a body has none, and most endpoints have one shape of answers.
     parameters
         The shape of what is in the query or the path.
     example
@@ -46,6 +46,7 @@ class Endpoint:
     path: str
     summary: str
     answer: type[shapes.Shape]
+    or_answer: type[shapes.Shape] | None = None
     body: type[shapes.Shape] | None = None
     parameters: type[msgspec.Struct] | None = None
     also: tuple[str, ...] = ()
@@ -61,11 +62,12 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """The last fixed part of the path."""
-        return re.sub(r"/\{.*", "_one", self.path).rsplit("/", 1)[1]
+        """The fixed parts of the path, without the version."""
+        return re.sub(r"/\{.*", "_one", self.path.removeprefix("/v1")).removeprefix("/").replace("/", "_")
 
 
 _EXAMPLE: Final = {"where": "age in 30..39 and income = '>50K'"}
+_ESTIMATE: Final = {"statistic": "above-thresholds:age,threshold=1000,positives=3", "epsilon": 0.1}
 _EXAMPLES: Final = {
     "queries": [
         _EXAMPLE,
@@ -106,6 +108,24 @@ ENDPOINTS: Final = (
         example=_EXAMPLES,
         key=True,
     ),
+    Endpoint(
+        "POST",
+        "/v1/estimate",
+        "Estimate a statistic of the table, or find the groups above a threshold, at a cost of your choice.",
+        shapes.Estimated,
+        body=shapes.EstimateQuery,
+        parameters=shapes.Limit,
+        example=_ESTIMATE,
+        key=True,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/estimate/quote",
+        "What an estimate would cost now, and how far off it may be, without making it.",
+        shapes.EstimateQuote,
+        body=shapes.EstimateQuery,
+        example=_ESTIMATE,
+    ),
     Endpoint("GET", "/v1/budget", "What you, and the server as a whole, have spent, and have left.", shapes.Budget),
     Endpoint(
         "GET",
@@ -119,6 +139,7 @@ ENDPOINTS: Final = (
         "/v1/history/{number}",
         "The answer to one of your requests, byte for byte.",
         shapes.Answered,
+        or_answer=shapes.Estimated,
         parameters=shapes.One,
     ),
     Endpoint(
@@ -184,22 +205,30 @@ def document(*, several: bool = False) -> dict[str, Any]:
 
 def _schemas(*endpoints: Endpoint) -> dict[str, Any]:
     """Of all bodies and answers, and what these have in them."""
-    kinds = dict.fromkeys([shapes.Problem, *(e.answer for e in endpoints), *(e.body for e in endpoints if e.body)])
+    others = [kind for e in endpoints for kind in (e.or_answer, e.body) if kind]
+    kinds = dict.fromkeys([shapes.Problem, *(e.answer for e in endpoints), *others])
     found: dict[str, Any] = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)[1]
     # What `Query.__post_init__` looks after.
     found["Query"] |= {
         "oneOf": [{"required": [form]} for form in shapes.QUERY_FORMS],
         "dependentRequired": {"top": ["numbers"]},
     }
+    found["EstimateQuery"] |= {
+        "oneOf": [{"required": ["epsilon"]}, {"required": ["rho"]}],
+        "dependentRequired": {"delta": ["epsilon"]},
+    }
     return found
 
 
-def _ref(kind: type[shapes.Shape]) -> dict[str, str]:
+def _ref(kind: type[shapes.Shape]) -> dict[str, Any]:
     return {"$ref": _REFERENCE.format(name=kind.__name__)}
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    content = {"application/json": {"schema": _ref(endpoint.answer)}, **{kind: {} for kind in endpoint.also}}
+    answer = _ref(endpoint.answer)
+    if endpoint.or_answer:
+        answer = {"anyOf": [answer, _ref(endpoint.or_answer)]}
+    content = {"application/json": {"schema": answer}, **{kind: {} for kind in endpoint.also}}
     operation: dict[str, Any] = {
         "operationId": endpoint.name,
         "summary": endpoint.summary,

@@ -19,14 +19,18 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.mechanisms.online import hypothesis
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup
 from qrelease.mechanisms.online.numbers import check_online
+from qrelease.mechanisms.online.quotes import price_of
 from qrelease.privacy import Neighbours
+from qrelease.privacy.costs import Cost, cost_from_json
 from qrelease.queries.families import Vectors
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
+from qrelease.statistics.catalogue import IN_SESSIONS, parse_statistic
 
 if TYPE_CHECKING:
     from qrelease.mechanisms.online.session import Online
     from qrelease.privacy.ledger import Ledger
+    from qrelease.statistics.base import Statistic
 
 MAX_CONDITION_CELLS: Final = 1 << 16
 """Cells of the marginal that one condition is about."""
@@ -34,6 +38,12 @@ MAX_CONDITION_CELLS: Final = 1 << 16
 MAX_ANSWERS: Final = 1000
 """Answers to one request."""
 
+
+MIN_PRICE: Final = 1e-12
+"""In ε or ρ: an estimate that costs less is of no use to anybody, and its error is beyond all floats."""
+
+_OF_POINTS: Final = frozenset(IN_SESSIONS) - {"most-common", "above-thresholds", "independence-test", "fit-test"}
+"""Statistics of the numbers of one column, however fine its grid; the others are of a table of cells."""
 
 MAX_NUMBER_ENTRIES: Final = 1 << 20
 """Weights of a question about numbers: each group has a query of its own over all cells of the question's columns."""
@@ -213,6 +223,43 @@ def _read_numbers(domain: Domain, text: str, top: int | None) -> NumberQuestion:
             " several questions or by fewer columns, or use a schema with coarser bins"
         )
     return asked
+
+
+@dataclass(frozen=True)
+class EstimateQuestion:
+    """What a request for an estimate means: a statistic, and what it may cost."""
+
+    statistic: Statistic
+    cost: Cost
+
+
+def read_estimate(domain: Domain, asked: shapes.EstimateQuery) -> EstimateQuestion:
+    """What a request for an estimate means.
+
+    `InvalidInput` for one that means nothing, and for a statistic that is not for analysts, of which nothing is made;
+    `TooLarge` for one that may have more results than a response, or is about too many cells.
+    """
+    name = asked.statistic.partition(":")[0]
+    if name not in IN_SESSIONS:
+        raise InvalidInput(
+            f"a statistic is NAME:COLUMN with a name of {', '.join(IN_SESSIONS)}, got {name[: shapes.MAX_SHOWN]!r}"
+        )
+    statistic = parse_statistic(asked.statistic)
+    columns = getattr(statistic, "columns", None) or [
+        getattr(statistic, part) for part in ("column", "first", "second") if getattr(statistic, part, "")
+    ]
+    cells = domain.cells(domain.axes(tuple(columns))) if name not in _OF_POINTS else 1
+    if cells > MAX_CONDITION_CELLS:
+        raise TooLarge(f"the columns span {cells:,} cells; at most {MAX_CONDITION_CELLS:,} are allowed")
+    by = getattr(statistic, "by", ())
+    counts = [getattr(statistic, part, 1) for part in ("positives", "k")] + [domain.cells(domain.axes(by))]
+    given = max(n for n in counts if isinstance(n, int))
+    if given > MAX_ANSWERS:
+        raise TooLarge(f"an estimate has at most {MAX_ANSWERS:,} groups, got {given:,}")
+    cost = cost_from_json(asked.cost)
+    if price_of(cost) < MIN_PRICE:
+        raise InvalidInput(f"an estimate costs at least {MIN_PRICE:g} in epsilon or rho, got {price_of(cost):g}")
+    return EstimateQuestion(statistic, cost)
 
 
 def _range_text(asked: shapes.Range) -> str:

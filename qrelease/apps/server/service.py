@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from msgspec import UNSET
 
 from qrelease.apps.server import shapes
 from qrelease.apps.server.problems import KeyReused, NoRoom
-from qrelease.apps.server.questions import NumberQuestion, Question
+from qrelease.apps.server.questions import EstimateQuestion, NumberQuestion, Question
 from qrelease.errors import BudgetExceeded, StreamHalted
 from qrelease.mechanisms.online import numbers
 from qrelease.privacy import Cost
@@ -85,6 +85,25 @@ def _so_far(taken: float, found: int, questions: Sequence[Question | NumberQuest
         f"{found:,} of {asked:,} answers were found before, for which {six_digits(taken)} of your budget was charged:"
         " they are kept, and free when you ask for them again"
     )
+
+
+_NO_ROOM: Final = f"your requests fill the {MAX_STORED_BYTES:,} bytes that are kept; only known answers are given"
+
+
+def _stored(account: AnalystAccount, key: str, request: str) -> bytes | None:
+    """What was sent for this key before; `KeyReused` if it was another request's."""
+    known = account.request(key)
+    if known is not None and known.request != request:
+        raise KeyReused("this key names another request of yours; give each request a key of its own")
+    return known.response if known else None
+
+
+def _recorded(account: AnalystAccount, key: str, request: str, answer: shapes.Shape) -> bytes:
+    """An answer as bytes, written down while there is room."""
+    response = msgspec.json.encode(answer)
+    if not account.full:
+        account.record(key, request, response)
+    return response
 
 
 class Service:
@@ -161,16 +180,11 @@ class Service:
         change; others are `NoRoom`.
         """
         with self._analysts.account(analyst) as account:
-            known = account.request(key)
+            known = _stored(account, key, request)
             if known is not None:
-                if known.request != request:
-                    raise KeyReused("this key names another request of yours; give each request a key of its own")
-                return known.response
-            full = account.full
-            if full and not all(self._known(question) for question in questions):
-                raise NoRoom(
-                    f"your requests fill the {MAX_STORED_BYTES:,} bytes that are kept; only known answers are given"
-                )
+                return known
+            if account.full and not all(self._known(question) for question in questions):
+                raise NoRoom(_NO_ROOM)
             purse, answers = _RequestPurse(account, most), list[shapes.Answer]()
             try:
                 for question in questions:
@@ -182,10 +196,47 @@ class Service:
                 raise type(end)(f"{told}; {_so_far(purse.taken, len(answers), questions)}") from None
             finally:
                 self._charges += purse.charges
-            response = msgspec.json.encode(shapes.Answered(answers))
-            if not full:
-                account.record(key, request, response)
-            return response
+            return _recorded(account, key, request, shapes.Answered(answers))
+
+    def quote_estimate(self, analyst: str, asked: EstimateQuestion) -> shapes.EstimateQuote:
+        """What an estimate would cost the analyst now; also if that is more than is left."""
+        with self._analysts.account(analyst) as account:
+            source, cost, affordable = self._quoted_estimate(asked, account)
+            takes = None if cost is None else account.takes(cost)
+        promise = self._session.promised(asked.statistic, asked.cost)
+        return shapes.EstimateQuote(source, costs(cost), takes, affordable, promise)
+
+    def _quoted_estimate(
+        self, asked: EstimateQuestion, purse: Purse | None
+    ) -> tuple[Literal["cached", "measured"], Cost | None, bool]:
+        """Where it would come from, its price, and whether the budgets hold that."""
+        try:
+            quote = self._session.quote_estimate(asked.statistic, asked.cost, purse)
+        except BudgetExceeded:
+            return "measured", asked.cost, False
+        return "cached" if quote.source == "cached" else "measured", quote.cost, True
+
+    def estimate(
+        self, analyst: str, key: str, request: str, asked: EstimateQuestion, most: float | None = None
+    ) -> bytes:
+        """An estimate, as the bytes that are sent, and sent again for the same key; raises as `ask` does."""
+        with self._analysts.account(analyst) as account:
+            known = _stored(account, key, request)
+            if known is not None:
+                return known
+            if account.full and self._quoted_estimate(asked, None)[0] != "cached":
+                raise NoRoom(_NO_ROOM)
+            purse = _RequestPurse(account, most)
+            try:
+                found = self._session.estimate(asked.statistic, asked.cost, purse)
+            except BudgetExceeded as end:
+                facts = end.facts
+                told = f"the server's {facts} (the data holder alone can raise it)" if facts else str(end)
+                raise BudgetExceeded(f"{told}; nothing was charged") from None
+            finally:
+                self._charges += purse.charges
+            answer = shapes.Estimated(found.estimate.to_json(), found.source, costs(found.cost), purse.terms or None)
+            return _recorded(account, key, request, answer)
 
     def _known(self, question: Question | NumberQuestion) -> bool:
         quote = self._quoted(question)

@@ -173,6 +173,75 @@ class Quote(Shape):
     ) = UNSET
 
 
+class EstimateQuery(Shape):
+    """A statistic, and what it may cost: epsilon, epsilon and delta, or rho. The whole of it is charged."""
+
+    statistic: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=MAX_TEXT,
+            description="`NAME:COLUMN` with parameters, as `quantile:age,q=0.25`; a list is `a/b/c`. Which groups"
+            " have a count, a sum or a mean of at least T: `above-thresholds:job,threshold=50,positives=4,"
+            "measure=mean,column=pay`",
+        ),
+    ]
+    epsilon: float | UnsetType = UNSET
+    delta: float | UnsetType = UNSET
+    rho: float | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        given = tuple(name for name in ("epsilon", "delta", "rho") if getattr(self, name) is not UNSET)
+        if given not in (("epsilon",), ("epsilon", "delta"), ("rho",)):
+            raise ValueError("Expected epsilon, or epsilon and delta, or rho")
+
+    @property
+    def cost(self) -> dict[str, float]:
+        """The cost, as `cost_from_json` reads it."""
+        parts = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
+        return {name: part for name, part in parts.items() if part is not UNSET}
+
+
+class EstimateQuote(Shape):
+    """What an estimate would cost now, and what its theorem promises."""
+
+    source: Literal["cached", "measured"]
+    cost: Cost
+    takes: Annotated[
+        dict[str, float] | None,
+        Meta(description="by how much it would raise what your budget says that you have spent, in its terms"),
+    ]
+    affordable: Annotated[bool, Meta(description="whether the budgets hold it now; if not, this is its price")]
+    promise: Annotated[
+        float | None,
+        Meta(
+            description="with probability 0.95 the error is at most this, for as many records as the server counted;"
+            " null where nothing is promised"
+        ),
+    ]
+
+
+class Estimated(Shape):
+    """An estimate. One that was made before, at this cost or a larger one, is given again, free."""
+
+    estimate: Annotated[
+        dict[str, Any],
+        Meta(
+            description="`value`: a number, several, or the labels of groups; `interval` for what `covers` says, with"
+            " the probability `confidence`; `promise`, what the error is at most in the `unit` of errors, with that"
+            " probability; `cost`; and what was `measured`"
+        ),
+    ]
+    source: Literal["cached", "measured"]
+    cost: Cost
+    takes: Annotated[
+        dict[str, float] | None,
+        Meta(
+            description="by how much it raised what your budget says that you have spent, in its terms; null for free"
+        ),
+    ] = None
+
+
 class Quoted(Shape):
     """The quotes of all queries of a request, in order."""
 
@@ -233,12 +302,20 @@ class Domain(Shape):
 
 
 class Asked(Shape):
-    """A request that was answered, and when."""
+    """A request that was answered, and when: of queries, or of an estimate."""
 
     number: Count
     key: str
     time: str
     queries: list[Query]
+    estimate: EstimateQuery | UnsetType = UNSET
+
+
+class Kept(Shape):
+    """The body of a request as the ledger keeps it."""
+
+    queries: list[Query] | UnsetType = UNSET
+    estimate: EstimateQuery | UnsetType = UNSET
 
 
 class History(Shape):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from qrelease._util.typing import Floats
 from qrelease.data.marginals.support import Support
+from qrelease.errors import InvalidInput, LedgerError, OutOfMemory, QReleaseError
 from qrelease.inference.measurement import Measurement
 from qrelease.noise.entropy import is_insecure
 from qrelease.noise.sparse_vector import SparseVector
@@ -18,7 +19,9 @@ from qrelease.privacy.filters import Filter
 from qrelease.queries.workload import Group, Workload
 
 if TYPE_CHECKING:
-    from qrelease.mechanisms.private_data import Private
+    from qrelease.mechanisms.private_data import Estimating, Private
+    from qrelease.statistics.base import Statistic
+    from qrelease.statistics.estimate import Estimate
 
 
 @final
@@ -46,6 +49,22 @@ class PrivateDraws:
     def measure(self, workload: Workload, cost: PureDP | ApproxDP | ZCDP) -> Sequence[Measurement]:
         """Noisy answers to a workload, one measurement a group."""
         return self._paid_with(cost).measure(workload, cost)
+
+    @property
+    def estimator(self) -> Estimating:
+        """What draws statistics; `InvalidInput` where a session was opened without."""
+        if self._private.estimator is None:
+            raise InvalidInput("this session gives no estimates: it was not opened by a curator")
+        return self._private.estimator
+
+    def estimate(self, statistic: Statistic, parameters: Mapping[str, Any], cost: Cost) -> Estimate:
+        """A statistic, for a cost of the unit that is charged: no refusal follows it."""
+        try:
+            return self.estimator.draw(statistic, parameters, cost)
+        except (LedgerError, OutOfMemory):
+            raise
+        except QReleaseError as error:  # not a refusal, after which a transaction would go on
+            raise AssertionError(f"what was checked and charged was refused: {type(error).__name__}") from None
 
     def open_vector(self, cost: PureDP | ZCDP, positives: int, threshold: int) -> None:
         """Begin a sparse vector, which halts after so many answers above the threshold, a count."""

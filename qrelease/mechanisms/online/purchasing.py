@@ -36,7 +36,7 @@ from qrelease.queries.canonical import CanonicalQuery
 from qrelease.queries.classes import Conjunctions, Everything, Parities, QueryClass
 from qrelease.queries.workload import Group, Workload
 
-Kind = Literal["count", "answers", "synopsis", "sparse"]
+Kind = Literal["count", "answers", "synopsis", "sparse", "estimate"]
 
 
 @final
@@ -82,7 +82,7 @@ class Purchase:
     Parameters
     ----------
     kind
-        A noisy count of the records, answers to a group of queries, a synopsis, or a sparse vector.
+        A noisy count of the records, answers to a group of queries, a synopsis, a sparse vector, or an estimate.
     cost
         What is charged for it.
     entry

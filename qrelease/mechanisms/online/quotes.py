@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol, final
+from typing import TYPE_CHECKING, Literal, Protocol, final
 
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP, round_up
 from qrelease.privacy.filters import RhoAccount, Tally, spent
+
+if TYPE_CHECKING:
+    from qrelease.statistics.estimate import Estimate
 
 
 @final
@@ -29,6 +32,26 @@ class Quote:
     cost: Cost | None
     source: Literal["cached", "hypothesis", "measured", "synopsis"]
     note: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class PaidEstimate:
+    """A statistic that a session estimated.
+
+    Parameters
+    ----------
+    estimate
+        What was found, and all that is public of it.
+    source
+        `measured`, or `cached` where it was paid for before.
+    cost
+        What it cost now; None for nothing.
+    """
+
+    estimate: Estimate
+    source: Literal["cached", "measured"]
+    cost: Cost | None
 
 
 class Purse(Protocol):

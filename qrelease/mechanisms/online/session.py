@@ -40,7 +40,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self, final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, final
 
 import numpy as np
 
@@ -49,7 +49,7 @@ from qrelease.data.domain import Domain
 from qrelease.data.schema import column_digests
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
 from qrelease.inference.histogram import Histogram
-from qrelease.mechanisms.base import OnlineAnswer
+from qrelease.mechanisms.base import OnlineAnswer, parameters
 from qrelease.mechanisms.online import hypothesis as hypotheses
 from qrelease.mechanisms.online import numbers
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup, QueryReader
@@ -57,7 +57,7 @@ from qrelease.mechanisms.online.draws import PrivateDraws
 from qrelease.mechanisms.online.numbers import NumberAnswer
 from qrelease.mechanisms.online.prices import Offer
 from qrelease.mechanisms.online.purchasing import Purchase
-from qrelease.mechanisms.online.quotes import Purse, Quote, total_cost
+from qrelease.mechanisms.online.quotes import PaidEstimate, Purse, Quote, total_cost
 from qrelease.mechanisms.online.state import SessionState
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
@@ -69,6 +69,9 @@ from qrelease.queries.classes import Conjunctions
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
+
+if TYPE_CHECKING:
+    from qrelease.statistics.base import Statistic
 
 _ANOTHER_KEY: Final = "open another session by key=NAME in Python, or serve --session NAME"
 
@@ -217,7 +220,7 @@ class OnlineSession:
     Examples
     --------
     >>> import qrelease as qr
-    >>> table = qr.Table.from_pandas(people, schema)  # doctest: +SKIP
+    >>> table = qr.Table.from_frame(people, schema)  # doctest: +SKIP
     >>> curator = qr.Curator(table, qr.Ledger.open("people.ledger", qr.PureDP(1.0)))  # doctest: +SKIP
     >>> with curator.open(qr.Online(alpha=0.02), qr.PureDP(0.5)) as session:  # doctest: +SKIP
     ...     print(session.quote("age in 30..39").cost, session.answer("age in 30..39"))
@@ -305,6 +308,66 @@ class OnlineSession:
         """The most that the answers of `numbers` would cost now, in all, and a note where they can tell little."""
         asked = self._question(question)
         return replace(numbers.quote(self, asked, purse), note=self.forewarning(asked))
+
+    def estimate(self, statistic: Statistic, cost: Cost, purse: Purse | None = None) -> PaidEstimate:
+        """A statistic at a cost of one's own choice, as `Curator.estimate` makes it, paid from the session's budget.
+
+        One that was estimated before at this cost, or at more of its kind, is that estimate again, for nothing. The
+        session's α and β are not about estimates, and its hypothesis does not learn from them.
+
+        Parameters
+        ----------
+        statistic
+            One of those that look once through the columns of the table: `statistics.catalogue.IN_SESSIONS`.
+        cost
+            What it may cost; all of it is charged, once.
+        purse
+            As in `answer`.
+
+        Raises
+        ------
+        BudgetExceeded, StreamHalted
+            As `answer` does.
+        InvalidInput, TooLarge
+            What `Curator.estimate` refuses, and other statistics. Nothing is charged.
+        """
+        asked, described, of_a_record = self._statistic_asked(statistic, cost)
+        with self._lock:
+            self._check_open()
+            number, paid = self._find_or_buy_estimate(asked, of_a_record, purse)
+            if number is not None:
+                bought = self._unit.of_the_unit(self._state.purchases[number].cost)
+                drawn = self._draws.estimate(statistic, described, bought)
+                self._write_down(number, {"estimate": drawn.to_json()})
+            found = self._state.estimate(asked, of_a_record)
+            assert found is not None
+            return PaidEstimate(self._draws.estimator.read(found), "cached" if number is None else "measured", paid)
+
+    def quote_estimate(self, statistic: Statistic, cost: Cost, purse: Purse | None = None) -> Quote:
+        """What `estimate` would cost now; nothing is spent or written. Raises as `estimate` does."""
+        asked, _, of_a_record = self._statistic_asked(statistic, cost)
+        with self._lock:
+            self._check_kept()
+            if self._state.estimate(asked, of_a_record) is not None:
+                return Quote(None, "cached")
+            if self._state.owed_estimate(asked, of_a_record) is not None:
+                return Quote(None, "measured")
+            self._check_covered(of_a_record, purse)
+            return Quote(self._unit.of_the_unit(of_a_record), "measured")
+
+    def promised(self, statistic: Statistic, cost: Cost) -> float | None:
+        """What a statistic's theorem promises for as many records as were counted, with probability 0.95; or None."""
+        return self._draws.estimator.promised(statistic, cost, self.records)
+
+    def _statistic_asked(self, statistic: Statistic, cost: Cost) -> tuple[str, dict[str, Any], Cost]:
+        """What a statistic is remembered by, its parameters, and what it costs one record; checked."""
+        check_cost(cost)
+        estimator, described = self._draws.estimator, {} if isinstance(statistic, type) else parameters(statistic)
+        asked, of_a_record = estimator.asked(statistic, described), self._unit.of_a_record(cost)
+        charged = self._unit.of_the_unit(of_a_record)
+        estimator.check(statistic, charged)
+        estimator.check_records(statistic, charged)
+        return asked, described, of_a_record
 
     def forewarning(self, question: NumericQuestion) -> str:
         """A sentence where the answers to a question can tell little at this session's α, which is public."""
@@ -459,11 +522,7 @@ class OnlineSession:
 
     def _serve(self, group: CanonicalGroup, purse: Purse | None) -> list[OnlineAnswer]:
         with self._lock:
-            if self._closed:
-                raise StreamHalted(f"the session is closed; open it again under its key {self.key!r}")
-            if self._journal.inside and not self._together:
-                raise LedgerError("a session does not answer inside a transaction, which could undo its charges")
-            self._check_kept()
+            self._check_open()
             before = [self._state.known(query) for query in group.queries]
             cost = None if all(before) else self._obtain(group, purse)
             answers = []
@@ -476,6 +535,14 @@ class OnlineSession:
                     answers.append(OnlineAnswer(value, error, source, cost))
                     cost = None
             return answers
+
+    def _check_open(self) -> None:
+        """Raise what is wrong where the session gives no answers now."""
+        if self._closed:
+            raise StreamHalted(f"the session is closed; open it again under its key {self.key!r}")
+        if self._journal.inside and not self._together:
+            raise LedgerError("a session does not answer inside a transaction, which could undo its charges")
+        self._check_kept()
 
     def _obtain(self, group: CanonicalGroup, purse: Purse | None) -> Cost | None:
         """Buy until all answers of a group are known; what this cost."""
@@ -517,6 +584,29 @@ class OnlineSession:
         self._replay([line])
         return number, number is not None
 
+    def _find_or_buy_estimate(self, asked: str, cost: Cost, purse: Purse | None) -> tuple[int | None, Cost | None]:
+        """One transaction: the number of the purchase that is to be drawn, and what was charged for it now.
+
+        No number where it is known.
+        """
+        state = self._state
+        if state.estimate(asked, cost) is not None:
+            return None, None
+        with self._journal.writing() as news:
+            self._replay(news)
+            if state.estimate(asked, cost) is not None:
+                return None, None
+            number = state.owed_estimate(asked, cost)
+            if number is not None:
+                return number, None
+            self._check_covered(cost, purse)
+            number = len(state.purchases)
+            entry = {"buy": "estimate", "cost": cost.to_json(), "asked": asked}
+            charged = self._charge(Purchase("estimate", cost, entry), purse)
+            line = self._append({**entry, **self._mark})
+        self._replay([line])
+        return number, charged
+
     def _confirmed_guess(self, group: CanonicalGroup | None) -> float | None:
         """The hypothesis's answer, if a sparse vector is open and says that it is right."""
         hypothesis = self._state.hypothesis
@@ -530,6 +620,11 @@ class OnlineSession:
     def _buy(self, group: CanonicalGroup | None, purse: Purse | None, *, sparse: bool) -> dict[str, Any]:
         """Charge for what is chosen; the entry that says so."""
         purchase = self._chosen(group, purse, sparse=sparse)
+        self._charge(purchase, purse)
+        return purchase.entry
+
+    def _charge(self, purchase: Purchase, purse: Purse | None) -> Cost:
+        """Charge for a purchase that is covered; what it costs the unit."""
         cost = self._unit.of_the_unit(purchase.cost)
         try:
             self._journal.buy(cost, f"{self.mechanism.name}: {purchase.kind}")
@@ -537,7 +632,7 @@ class OnlineSession:
                 purse.spend(cost)
         except BudgetExceeded as error:  # not a refusal, after which an outer transaction would go on
             raise AssertionError("what was covered a moment ago is not") from error
-        return purchase.entry
+        return cost
 
     def _chosen(self, group: CanonicalGroup | None, purse: Purse | None, *, sparse: bool) -> Purchase:
         """The first that is covered of those that are worth buying; `BudgetExceeded` for the last of them."""
@@ -601,8 +696,11 @@ class OnlineSession:
             assert not isinstance(purchase.cost, ApproxDP)
             self._draws.open_vector(purchase.cost, purchase.entry["positives"], purchase.entry["threshold"])
             return
-        entry = {"of": number, **self._drawn(number, purchase, group), **self._mark}
-        lines = []
+        self._write_down(number, self._drawn(number, purchase, group))
+
+    def _write_down(self, number: int, drawn: dict[str, Any]) -> None:
+        """Write down what was drawn for a purchase, unless another process did."""
+        entry, lines = {"of": number, **drawn, **self._mark}, []
         with self._journal.writing() as news:
             self._replay(news)
             if number in self._state.owed:

@@ -10,6 +10,8 @@ terms of the session alone; nothing in it is private. `session` appends entries,
     {"of": number, "values", ["steps"], ["right"]}                     what was drawn for the purchase of that number,
                                                                        from 0; the steps that the hypothesis takes by
                                                                        it, and whether it had been right
+    {"buy": "estimate", "cost", "asked"}                               a statistic was
+    {"of": number, "estimate"}                                         and what came of it
     {"free": query, "value", "order"}                                  a sparse vector said that the hypothesis is right
 
 An entry has "insecure" where its noise was not drawn from the system's entropy.
@@ -142,6 +144,7 @@ class SessionState:
         self._alpha = alpha
         self._answers: dict[CanonicalQuery, tuple[float, Source]] = {}
         self._synopses: list[PurchasedSynopsis] = []
+        self._estimates: dict[str, list[tuple[Cost, dict[str, Any]]]] = {}
         self._next_epsilon = COUNTING.first_epsilon
         if records is not None:
             self._set_records(records)
@@ -198,7 +201,8 @@ class SessionState:
             offer = Offer(cost, workload, tuple(entry["axes"]), class_from_json(entry["class"]))
         elif kind == "answers":
             queries = queries_from_json(self.domain, entry["asked"])
-        self.policy.record_purchase(kind, cost, entry, queries)
+        if kind != "estimate":  # which answers no query
+            self.policy.record_purchase(kind, cost, entry, queries)
         purchase = Purchase(kind, cost, entry, offer, queries)
         if kind != "sparse":
             self.owed[len(self.purchases)] = purchase
@@ -206,6 +210,9 @@ class SessionState:
 
     def _apply_delivery(self, entry: dict[str, Any]) -> None:
         purchase = self.owed.pop(entry["of"])
+        if purchase.kind == "estimate":
+            self._estimates.setdefault(purchase.entry["asked"], []).append((purchase.cost, entry["estimate"]))
+            return
         values = entry["values"]
         if purchase.kind == "count":
             self._apply_count(values[0], purchase.entry["epsilon"])
@@ -325,3 +332,22 @@ class SessionState:
             if purchase.offer is not None and all(purchase.offer.answers(query) for query in group.queries):
                 return number
         return None
+
+    # Estimates
+
+    def estimate(self, asked: str, cost: Cost) -> dict[str, Any] | None:
+        """The first estimate of a statistic that cost one record at least so much, as JSON; None if there is none."""
+        return next((found for paid, found in self._estimates.get(asked, ()) if _covers(paid, cost)), None)
+
+    def owed_estimate(self, asked: str, cost: Cost) -> int | None:
+        """The number of a purchase that would be such an estimate as soon as it is drawn; None if there is none."""
+        for number, purchase in self.owed.items():
+            if purchase.kind == "estimate" and purchase.entry["asked"] == asked and _covers(purchase.cost, cost):
+                return number
+        return None
+
+
+def _covers(paid: Cost, cost: Cost) -> bool:
+    """Whether a cost is of another's kind, and no part of it is less."""
+    parts = paid.to_json()
+    return type(paid) is type(cost) and all(parts[name] >= part for name, part in cost.to_json().items())

@@ -60,7 +60,8 @@ def test_every_example_of_a_body_in_the_document_can_be_sent(path):
             reply = client.post(where, example)
             assert reply.status == 200, reply.json
             sent.add(where)
-        assert sent == {e.path for e in ENDPOINTS if e.body} == {"/v1/quote", "/v1/query", "/v1/batch"}
+        posted = {"/v1/quote", "/v1/query", "/v1/batch", "/v1/estimate", "/v1/estimate/quote"}
+        assert sent == {e.path for e in ENDPOINTS if e.body} == posted
 
 
 @pytest.mark.parametrize("name", DOMAINS)

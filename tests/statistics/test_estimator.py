@@ -1,0 +1,88 @@
+"""What is checked before a charge, what tells statistics apart, and that a draw is that of the statistic itself."""
+
+import numpy as np
+import pytest
+from worlds import BOTH, coded, random_table
+
+import qrelease as qr
+from qrelease.errors import BudgetExceeded, InvalidInput
+from qrelease.mechanisms.base import parameters
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import Neighbours, PureDP
+from qrelease.privacy.unit import Unit
+from qrelease.statistics.estimator import Estimator
+
+TABLE = random_table(coded(2, 3, 40), 4_000, seed=1)
+ONE = PureDP(1.0)
+
+
+def estimator(unit=Unit(Neighbours.ADD_REMOVE), table=TABLE, seed=1):  # noqa: B008  frozen
+    return Estimator(table, unit, "made up", Entropy.insecure(seed))
+
+
+def asked(statistic):
+    return estimator().asked(statistic, parameters(statistic))
+
+
+def test_equal_statistics_are_asked_alike_and_others_are_not():
+    several = [
+        *(qr.AboveThresholds(("a",), t, positives=c) for t in (5, 6) for c in (1, 2)),
+        *(qr.AboveThresholds((n,), 5, measure=m, column="c") for n in "ab" for m in ("sum", "mean")),
+        *(kind("c") for kind in (qr.Mean, qr.Sum, qr.Quantile)),
+        qr.Quantile("b"),
+        qr.Quantile("c", interval=False),
+    ]
+    assert len({asked(s) for s in several}) == len(several)
+    assert asked(qr.Quantile("c", q=0.5)) == asked(qr.Quantile("c"))
+
+
+def test_what_json_does_not_tell_apart_is_not_asked():
+    with pytest.raises(InvalidInput, match="threshold"):
+        asked(qr.AboveThresholds(("a",), float("inf")))
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_a_draw_spends_no_more_than_its_cost_and_is_as_far_off_as_promised(neighbours):
+    unit = Unit(neighbours)
+    values = []
+    for seed in range(60):
+        found = estimator(unit, seed=seed).draw(qr.Sum("c"), parameters(qr.Sum("c")), ONE)
+        assert sum(s.cost.epsilon for s in found.spends) <= 1
+        values.append(found.value - TABLE.columns[2].astype(int).sum())
+    assert max(map(abs, values)) > 10  # noise there is
+    promised = estimator(unit).promised(qr.Sum("c"), ONE, len(TABLE))
+    assert np.mean(np.abs(values) > promised) <= 0.15
+    assert np.mean(np.abs(values) > 0.2 * promised) > 0.2
+
+
+def test_a_person_s_cost_is_divided_among_their_records():
+    persons = Unit(Neighbours.ADD_REMOVE, 4)
+    alone, shared = (estimator(u).promised(qr.Sum("c"), ONE, 4000) for u in (Unit(Neighbours.ADD_REMOVE), persons))
+    assert shared == pytest.approx(4 * alone, rel=0.05)
+    found = estimator(persons).draw(qr.Sum("c"), {}, ONE)
+    assert (found.cost, found.at_most) == (ONE, 4)
+
+
+def test_a_statistic_that_spends_more_than_was_charged_is_stopped():
+    class Greedy:
+        name = "greedy"
+
+        def estimate(self, private, cost):
+            private.spend("all", cost)
+            private.spend("more", cost)
+
+    with pytest.raises(BudgetExceeded):
+        estimator().draw(Greedy(), {}, ONE)
+
+
+def test_where_nothing_is_promised_for_public_records_it_is_refused():
+    few = random_table(coded(2, 3, 40), 3, seed=1)
+    for unit, refused in ((Unit(Neighbours.REPLACE_ONE), True), (Unit(Neighbours.ADD_REMOVE), False)):
+        asked_of = estimator(unit, few)
+        asked_of.check(qr.MostCommon(("b",)), PureDP(0.01))
+        if refused:
+            with pytest.raises(InvalidInput, match="promises nothing for 3 records"):
+                asked_of.check_records(qr.MostCommon(("b",)), PureDP(0.01))
+        else:
+            asked_of.check_records(qr.MostCommon(("b",)), PureDP(0.01))
+    assert estimator().promised(qr.MostCommon(("b",)), PureDP(0.01), 3) is None
