@@ -42,8 +42,8 @@ class Synthesizer:
         What each `fit` may cost.
     ledger : Ledger or path
         The budget of these people. A ledger that is named by its path has to exist.
-    schema : Domain or path
-        The public universe of the records.
+    schema : Domain, path or str
+        The public universe of the records: a domain, a schema file, or the text of one, as `qr.draft` proposes it.
     delta : float, optional
         With ε; none, pure ε, by default. Where there are many columns, one far below 1 / the number of people makes the
         noise much smaller (`qr.plan` says what it gains). Means by group of a few thousand records may be all alike

@@ -98,6 +98,20 @@ def test_a_ledger_and_records_may_be_named_by_their_files(tmp_path):
         assert ledger.remaining is None
 
 
+def test_a_reviewed_draft_is_a_schema_without_a_file():
+    draft = qr.draft(FRAME)
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        with pytest.raises(qr.InvalidInput, match="^the text of the schema: not reviewed: sex, age; "):
+            qr.Synthesizer(epsilon=1.0, ledger=ledger, schema=draft).fit(FRAME)
+        assert ledger.spent is None
+        model = qr.Synthesizer(epsilon=1.0, ledger=ledger, schema=draft.replace("reviewed = false", "reviewed = true"))
+        assert list(model.fit(FRAME, entropy=qr.Entropy.insecure(1)).sample(5).columns) == ["sex", "age"]
+        unknown = draft.replace("reviewed = false", "reviewed = true").replace('"age"', '"years"')
+        with pytest.raises(qr.InvalidInput, match="years") as refused:
+            qr.Table.from_frame(FRAME, unknown)
+        assert "\n" not in str(refused.value)
+
+
 def test_frames_come_back_as_they_went_in():
     polars = pytest.importorskip("polars")
     with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
