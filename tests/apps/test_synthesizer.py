@@ -101,7 +101,7 @@ def test_a_ledger_and_records_may_be_named_by_their_files(tmp_path):
 def test_a_reviewed_draft_is_a_schema_without_a_file():
     draft = qr.draft(FRAME)
     with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
-        with pytest.raises(qr.InvalidInput, match="^the text of the schema: not reviewed: sex, age; "):
+        with pytest.raises(qr.InvalidInput, match=r"^the text of the schema: not reviewed: sex, age; "):
             qr.Synthesizer(epsilon=1.0, ledger=ledger, schema=draft).fit(FRAME)
         assert ledger.spent is None
         model = qr.Synthesizer(epsilon=1.0, ledger=ledger, schema=draft.replace("reviewed = false", "reviewed = true"))
@@ -126,3 +126,73 @@ def test_it_is_cloned_by_its_parameters_as_scikit_learn_does():
     assert (again.epsilon, again.schema) == (2.0, SCHEMA)
     with pytest.raises(qr.InvalidInput, match="no parameter"):
         model.set_params(records=3)
+
+
+def test_numbers_are_measured_beside_the_counts():
+    fine = qr.Domain((SCHEMA["sex"], qr.Attribute("age", "number", within=(0, 89), step=1, edges=(0, 30, 60, 90))))
+    frame = pd.DataFrame({"sex": ["F", "M"] * 4000, "age": [20, 70] * 4000})
+    given = {"epsilon": 1.0, "schema": fine}
+    asked = qr.Workload.marginals(fine, 1) + qr.Workload.means(fine, "age", by="sex")
+    for more in ({"numbers": "mean:age by sex"}, {"numbers": ["mean:age by sex"], "workload": 1}, {"workload": asked}):
+        with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+            model = qr.Synthesizer(ledger=ledger, **given, **more).fit(frame, entropy=qr.Entropy.insecure(1))
+            assert ledger.spent == qr.PureDP(1.0)
+        means = model.release_.mean("age", by="sex")
+        assert (means.high_95 - means.low_95).max() < 5  # bins alone leave 29 years
+        assert means.value.to_list() == pytest.approx([20, 70], abs=2)
+        assert len(model.sample(7)) == 7
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        with pytest.raises(qr.InvalidInput, match="wage"):
+            qr.Synthesizer(ledger=ledger, **given, numbers="mean:wage by sex").fit(frame)
+        with pytest.raises(qr.InvalidInput, match="records answers counts alone"):
+            qr.Synthesizer(ledger=ledger, **given, numbers="mean:age", mechanism=qr.FittedRecords()).fit(frame)
+        assert ledger.spent is None
+
+
+def test_a_folder_is_paid_for_once(tmp_path):
+    folder, place = tmp_path / "january", tmp_path / "people.ledger"
+    qr.Ledger.open(place, qr.PureDP(1.0)).close()
+    given = {"epsilon": 0.5, "schema": SCHEMA, "ledger": place, "folder": folder, "mechanism": qr.MaxEnt()}
+    first = qr.Synthesizer(**given).fit(FRAME)
+    with pytest.warns(UserWarning, match="january has this release already, of 20.* nothing was charged"):
+        again = qr.Synthesizer(**given).fit(FRAME.head(100))
+    pd.testing.assert_frame_equal(first.sample(20, seed=1), again.sample(20, seed=1))
+    for other in (
+        {"epsilon": 0.25},
+        {"workload": 1},
+        {"mechanism": qr.MWEM()},
+        {"schema": qr.Domain(SCHEMA.attributes[:1])},
+    ):
+        with pytest.raises(qr.InvalidInput, match=r"has another release, .* it differs in \w+; name another folder"):
+            qr.Synthesizer(**given | other).fit(FRAME)
+    with pytest.raises(qr.InvalidInput, match="source of noise"):
+        qr.Synthesizer(**given).fit(FRAME, entropy=qr.Entropy.insecure(1))
+    with (
+        qr.Ledger.open(None, qr.PureDP(1.0), dataset="others") as others,
+        pytest.raises(qr.InvalidInput, match="dataset"),
+    ):
+        qr.Synthesizer(**given | {"ledger": others}).fit(FRAME)
+    with qr.Ledger.open(place) as ledger:
+        assert ledger.spent == qr.PureDP(0.5)
+    with pytest.warns(qr.RowsChangedWarning):
+        qr.Synthesizer(**given | {"folder": tmp_path / "february"}).fit(FRAME.head(700))
+    with qr.Ledger.open(place) as ledger:
+        assert ledger.spent == qr.PureDP(1.0)
+        assert all(entry.answered for entry in ledger.history() if entry.kind == "charge")
+
+
+def test_a_release_that_did_not_reach_its_folder_goes_on_for_free(tmp_path):
+    place = tmp_path / "people.ledger"
+    qr.Ledger.open(place, qr.PureDP(0.5)).close()
+    given = {"epsilon": 0.5, "schema": SCHEMA, "ledger": place, "mechanism": qr.MaxEnt()}
+    with pytest.raises(qr.InvalidInput, match="cannot be written"):
+        qr.Synthesizer(**given, folder=tmp_path / "none" / "january").fit(FRAME)
+    table, workload = qr.Table.from_frame(FRAME, SCHEMA), qr.Workload.marginals(SCHEMA, 2)
+    with qr.Ledger.open(place) as ledger:
+        assert ledger.spent is None
+        qr.Curator(table, ledger).pay(qr.MaxEnt(), workload, qr.PureDP(0.5)).release()  # and the kernel dies
+        assert ledger.remaining is None
+    model = qr.Synthesizer(**given, folder=tmp_path / "january").fit(FRAME)
+    assert model.release_.id == qr.load(tmp_path / "january").id
+    with pytest.raises(qr.BudgetExceeded):
+        qr.Synthesizer(**given, folder=tmp_path / "february").fit(FRAME)
