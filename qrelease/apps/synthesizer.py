@@ -9,20 +9,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self, cast, final
 
+from qrelease._util import memory
 from qrelease.data.domain import Domain
 from qrelease.data.schema import load
 from qrelease.data.table import NO_SCHEMA, Table
 from qrelease.errors import InvalidInput, LedgerError
 from qrelease.mechanisms.auto import Auto
-from qrelease.mechanisms.base import MeasuresNumbers, Mechanism, check_table
+from qrelease.mechanisms.base import Mechanism, check_table
+from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.private_data import workload_digest
 from qrelease.noise.entropy import WordSource, is_insecure
-from qrelease.privacy.costs import Cost, cost_of
+from qrelease.privacy.costs import Cost, cost_of, is_pure
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.unit import Unit
 from qrelease.queries.number_workload import NumberWorkload
+from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 from qrelease.release import checksums, writer
-from qrelease.release.curator import Curator
+from qrelease.release.curator import Curator, Paid, measured_by, releases_in_rho
 from qrelease.release.frames import Frame
 from qrelease.release.reader import load as load_release
 from qrelease.release.release import Release
@@ -50,7 +54,9 @@ class Synthesizer:
     ledger : Ledger or path
         The budget of these people. A ledger that is named by its path has to exist.
     schema : Domain, path or str
-        The public universe of the records: a domain, a schema file, or the text of one, as `qr.draft` proposes it.
+        The public universe of the records: a domain, a schema file, or the text of one, as `qr.draft` proposes it. What
+        it leaves open is learned first, for a part of the cost: see `Curator.learn_for`, and `Curator.learn` where
+        there is no δ, or numbers are asked.
     delta : float, optional
         With ε; none, pure ε, by default. Where there are many columns, one far below 1 / the number of people makes the
         noise much smaller (`qr.plan` says what it gains). Means by group of a few thousand records may be all alike
@@ -193,20 +199,20 @@ class Synthesizer:
             )
             return self
         table = self._table(frame, self.schema)
-        workload = self._workload(table.domain)
         mechanism = Auto(table=True) if self.mechanism is None else self.mechanism
-        if not isinstance(workload, NumberWorkload):
-            if isinstance(mechanism, Mechanism):
-                check_table(mechanism, workload)
-        elif isinstance(mechanism, MeasuresNumbers):
-            check_table(*mechanism.measuring(workload))
         with ExitStack() as closing:
             curator = Curator(table, self._opened(closing), entropy)
+            if table.domain.undecided:
+                self._check_open(curator, mechanism, cost)
+            else:
+                _check_records(mechanism, self._workload(table.domain))
             if self.folder is None:
-                self.release_ = curator.release(mechanism, workload, cost)
+                paid = self._paid(curator, table, mechanism, cost, entropy)
+                self.release_ = paid.release()
+                paid.finish(self.release_)
             else:  # it counts as made once it is on the disk: until then the same call goes on with it, for free
                 with writer.new_folder(self.folder) as part:
-                    paid = curator.pay(mechanism, workload, cost)
+                    paid = self._paid(curator, table, mechanism, cost, entropy)
                     release = paid.release()
                     writer.save(release, part)
                 paid.finish(release, checksums.read_hashes(Path(self.folder)))
@@ -249,13 +255,78 @@ class Synthesizer:
 
     def _workload(self, domain: Domain) -> Workload | NumberWorkload:
         """What is asked, of counts and of numbers."""
-        asked = self.workload
-        if not isinstance(asked, Workload | NumberWorkload):
-            if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
-                raise InvalidInput(f"workload must be a number of columns or a Workload, got {asked!r}")
-            asked = Workload.marginals(domain, min(asked, len(domain)))
-        texts = [self.numbers] if isinstance(self.numbers, str) else list(self.numbers)
+        asked = self.workload if isinstance(self.workload, Workload | NumberWorkload) else self._counts(domain)
+        texts = self._texts()
         return asked + Workload.numbers(domain, *texts) if texts else asked
+
+    def _counts(self, domain: Domain) -> Workload:
+        """All marginals on so many columns."""
+        columns = self.workload
+        if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
+            raise InvalidInput(f"workload must be a number of columns or a Workload, got {columns!r}")
+        return Workload.marginals(domain, min(columns, len(domain)))
+
+    def _texts(self) -> list[str]:
+        return [self.numbers] if isinstance(self.numbers, str) else list(self.numbers)
+
+    def _check_open(self, curator: Curator, mechanism: Mechanism, cost: Cost) -> None:
+        """Raise what a release would raise whatever is learned, and where the ledger does not cover both."""
+        domain = curator.domain
+        if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
+            raise InvalidInput(f"a release takes a mechanism, an object such as Auto(), got {mechanism!r}")
+        if isinstance(self.workload, Workload | NumberWorkload):
+            raise InvalidInput(
+                f"{', '.join(domain.undecided)}: to be learned, so there are no queries of them yet: let workload be a"
+                " number of columns, and numbers the questions as texts"
+            )
+        unit = Unit.of(curator.ledger.neighbours, domain).of_records
+        together = self._together(mechanism, cost)
+        first, left = learning.divided(domain, cost)
+        with unit.explained():
+            account = learning.one_account(domain, cost, unit) if together else None
+            learning.check_noise(domain, first if account is None else account, unit)
+        if account is not None:
+            left = account.release
+        for most in (False, True):
+            stand_in = learning.learnable_domain(domain, most=most)
+            questions = [NumericQuestion.before_learning(stand_in, text, domain.undecided) for text in self._texts()]
+            counts = self._counts(stand_in)
+            asked = NumberWorkload(stand_in, tuple(dict.fromkeys(questions)), counts) if questions else counts
+            by, measured = _check_records(mechanism, asked)
+            whole = Unit.of(curator.ledger.neighbours, stand_in)
+            with whole.explained(), memory.unused():  # what the records take of the memory is private
+                by.check(measured, whole.of_a_record(left), whole.relation)
+        known = curator.has_learned_for(mechanism, cost) if together else curator.has_learned(first)
+        if not known:
+            curator.ledger.check(cost)
+
+    def _together(self, mechanism: Mechanism, cost: Cost) -> bool:
+        """Whether a schema is learned in one account of ρ with its release."""
+        return not self.numbers and releases_in_rho(mechanism) and not is_pure(cost)
+
+    def _paid(
+        self, curator: Curator, table: Table, mechanism: Mechanism, cost: Cost, entropy: WordSource | None
+    ) -> Paid:
+        """The charge, after what the schema leaves open was learned for a part of it."""
+        if not table.domain.undecided:
+            return curator.pay(mechanism, self._workload(table.domain), cost)
+        if self._together(mechanism, cost):
+            learned = curator.learn_for(mechanism, cost)
+            assert learned.left is not None
+            left: Cost = learned.left.cost
+        else:
+            first, left = learning.divided(table.domain, cost)
+            learned = curator.learn(first)
+        if learned.unnamed:
+            warnings.warn(
+                f"{', '.join(learned.unnamed)}: no text is of enough records, or persons, to be named at this cost, so"
+                " that all are 'other'; list the categories in the schema, from public knowledge",
+                stacklevel=3,
+            )
+        viewed = Curator(table.viewed(learned.domain), curator.ledger, entropy)
+        with_schema = None if learned.left is None else learned
+        # Of changed records it was told before the schema was learned.
+        return viewed.pay(mechanism, self._workload(learned.domain), left, changed_rows=True, learned=with_schema)
 
     def _opened(self, closing: ExitStack) -> Ledger:
         """The ledger, which is closed with the stack where its path was given."""
@@ -269,22 +340,23 @@ class Synthesizer:
         with ExitStack() as closing:
             dataset = self._opened(closing).dataset
         domain = frame.domain if isinstance(frame, Table) else _domain(self.schema)
+        costs: list[Cost] = [cost]
+        if domain.undecided:
+            costs.append(learning.divided(domain, cost)[1])
         same = {
-            "cost": release.cost == cost,
+            "cost": release.cost in costs,
             "dataset": release.dataset == dataset,
             "source of noise": release.insecure == insecure,
             "schema": _like(release.domain, domain),
         }
         if same["schema"]:
-            mechanism: Any = Auto(table=True) if self.mechanism is None else self.mechanism
+            mechanism = Auto(table=True) if self.mechanism is None else self.mechanism
             asked = self._workload(release.domain)
-            texts: tuple[str, ...] = ()
-            if isinstance(asked, NumberWorkload):
-                texts = asked.texts
-                mechanism, asked = mechanism.measuring(asked)
+            texts = asked.texts if isinstance(asked, NumberWorkload) else ()
+            mechanism, counts = measured_by(mechanism, asked)
             same["mechanism"] = release.mechanism == mechanism.name
             measured = release.parameters.get("questions", ())
-            same["workload"] = workload_digest(release.workload) == workload_digest(asked) and set(texts) <= set(
+            same["workload"] = workload_digest(release.workload) == workload_digest(counts) and set(texts) <= set(
                 measured
             )
         others = [what for what, alike in same.items() if not alike]
@@ -301,6 +373,14 @@ class Synthesizer:
 
 def _domain(schema: Domain | str | os.PathLike[str]) -> Domain:
     return schema if isinstance(schema, Domain) else load(schema, undecided=True)
+
+
+def _check_records(mechanism: Mechanism, asked: Workload | NumberWorkload) -> tuple[Mechanism, Workload]:
+    """What measures what is asked, and the counts; raises where there would be no synthetic records."""
+    mechanism, counts = measured_by(mechanism, asked)
+    if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):  # the curator refuses what is none
+        check_table(mechanism, counts)
+    return mechanism, counts
 
 
 def _taken(folder: str | os.PathLike[str]) -> bool:

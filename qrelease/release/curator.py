@@ -501,7 +501,7 @@ class Curator:
         BudgetExceeded, InvalidInput, TooLarge, OutOfMemory, LedgerError
             As `release` does, before the charge.
         """
-        mechanism, workload = _measured_by(mechanism, workload)
+        mechanism, workload = measured_by(mechanism, workload)
         if learned is not None:
             return self._pay_with(learned, mechanism, workload, cost)
         charged, paid = self.payment(mechanism, workload, cost, again=again, changed_rows=changed_rows)
@@ -554,7 +554,7 @@ class Curator:
         InvalidInput, TooLarge, OutOfMemory, LedgerError
             As `pay` does, before the charge.
         """
-        mechanism, workload = _measured_by(mechanism, workload)
+        mechanism, workload = measured_by(mechanism, workload)
         self._check(mechanism, workload, cost)
         described = parameters(mechanism)  # by now, as a user's own object may fail at it
         if not changed_rows:
@@ -598,7 +598,7 @@ class Curator:
         bool
             Always False with an insecure seed, for a ledger in memory, and for a mechanism from outside the package.
         """
-        mechanism, workload = _measured_by(mechanism, workload)
+        mechanism, workload = measured_by(mechanism, workload)
         return self._resumable(mechanism) and self._ledger.knows(self._release_key(mechanism, workload, cost))
 
     def check(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> None:
@@ -614,7 +614,7 @@ class Curator:
         InvalidInput, TooLarge, OutOfMemory, LedgerError
             As `release` does.
         """
-        self._check(*_measured_by(mechanism, workload), cost)
+        self._check(*measured_by(mechanism, workload), cost)
         self._table.check_bounded()
 
     def _resumable(self, mechanism: Mechanism) -> bool:
@@ -877,8 +877,24 @@ def _not_drawn() -> NoReturn:
     raise LedgerError("the ledger does not hold the schema that was learned for this charge")
 
 
-def _measured_by(mechanism: Mechanism, workload: Workload | NumberWorkload) -> tuple[Mechanism, Workload]:
-    """What measures numbers and counts, and the counts; `InvalidInput` for a mechanism of counts alone."""
+def measured_by(mechanism: Mechanism, workload: Workload | NumberWorkload) -> tuple[Mechanism, Workload]:
+    """What measures numbers and counts, and the counts.
+
+    Parameters
+    ----------
+    mechanism, workload
+        As `Curator.release` takes them.
+
+    Returns
+    -------
+    tuple of Mechanism and Workload
+        The same two, where the workload is of counts.
+
+    Raises
+    ------
+    InvalidInput
+        Of numbers, for a mechanism of counts alone, and for what is none.
+    """
     if not isinstance(workload, NumberWorkload):
         return mechanism, workload
     _check_mechanism(mechanism)

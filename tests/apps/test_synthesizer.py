@@ -1,6 +1,7 @@
 """The façade for notebooks: a release as any other, and two refusals that say why."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -78,7 +79,13 @@ def test_an_unused_ledger_of_another_unit_is_told_to_be_of_no_use(tmp_path):
 
 def test_what_is_wrong_costs_nothing(tmp_path):
     with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
-        for wrong in ({"epsilon": -1}, {"workload": 0}, {"workload": True}, {"mechanism": qr.Gaussian()}):
+        for wrong in (
+            {"epsilon": -1},
+            {"workload": 0},
+            {"workload": True},
+            {"mechanism": qr.Gaussian()},
+            {"mechanism": qr.MaxEnt},
+        ):
             given = {"epsilon": 0.5, "ledger": ledger, "schema": SCHEMA} | wrong
             with pytest.raises(qr.InvalidInput):
                 qr.Synthesizer(**given).fit(FRAME)
@@ -196,3 +203,62 @@ def test_a_release_that_did_not_reach_its_folder_goes_on_for_free(tmp_path):
     assert model.release_.id == qr.load(tmp_path / "january").id
     with pytest.raises(qr.BudgetExceeded):
         qr.Synthesizer(**given, folder=tmp_path / "february").fit(FRAME)
+
+
+OPEN = """
+[[attribute]]
+name = "town"
+kind = "category"
+categories = { learn = true, at_most = 20 }
+
+[[attribute]]
+name = "hours"
+kind = "number"
+within = [0, 99]
+step = 1
+bins = { learn = 8 }
+"""
+WORK = pd.DataFrame({"town": ["Ulm", "Bonn"] * 3000, "hours": [40, 12, 40, 30] * 1500})
+
+
+@pytest.mark.parametrize("more", [{}, {"numbers": "mean:hours by town"}])
+def test_what_the_schema_leaves_open_is_learned_in_the_cost(more):
+    cost = qr.ApproxDP(1.0, 1e-6)
+    with qr.Ledger.open(None, cost) as ledger:
+        model = qr.Synthesizer(epsilon=1.0, delta=1e-6, ledger=ledger, schema=OPEN, **more)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(WORK, entropy=qr.Entropy.insecure(2))
+        assert ledger.spent.epsilon == pytest.approx(1)
+    assert set(model.release_.domain["town"].categories) == {"Ulm", "Bonn", "other"}
+    assert set(model.sample(500, seed=0)["town"]) >= {"Ulm", "Bonn"}
+    if more:
+        assert model.release_.mean("hours", by="town").value.to_list()[:2] == pytest.approx([21, 40], abs=3)
+
+
+def test_what_cannot_be_learned_costs_nothing():
+    cost = qr.ApproxDP(1.0, 1e-6)
+    with qr.Ledger.open(None, cost) as ledger:
+        for wrong, why in (
+            ({"delta": None}, "delta"),
+            ({"workload": qr.Workload.marginals(SCHEMA, 1)}, "town, hours: to be learned, so there are no queries"),
+            ({"numbers": "mean:wage"}, "wage"),
+            ({"numbers": "mean:hours", "mechanism": qr.MaxEnt()}, "maxent answers counts alone"),
+            ({"mechanism": qr.MaxEnt}, "an object such as Auto"),
+            ({"workload": 0}, "workload must be a number"),
+        ):
+            with pytest.raises(qr.InvalidInput, match=why):
+                qr.Synthesizer(**{"epsilon": 1.0, "delta": 1e-6, "ledger": ledger, "schema": OPEN} | wrong).fit(WORK)
+        with pytest.raises(qr.BudgetExceeded):
+            qr.Synthesizer(epsilon=1.5, delta=1e-6, ledger=ledger, schema=OPEN).fit(WORK)
+        assert ledger.spent is None
+
+
+@pytest.mark.parametrize("more", [{}, {"numbers": "mean:hours by town"}])
+def test_what_was_learned_is_in_the_folder_too(tmp_path, more):
+    qr.Ledger.open(tmp_path / "work.ledger", qr.ApproxDP(1.0, 1e-6)).close()
+    given = {"epsilon": 1.0, "delta": 1e-6, "schema": OPEN, "ledger": tmp_path / "work.ledger", **more}
+    first = qr.Synthesizer(**given, folder=tmp_path / "work").fit(WORK)
+    with pytest.warns(UserWarning, match="has this release already"):
+        again = qr.Synthesizer(**given, folder=tmp_path / "work").fit(WORK)
+    assert again.release_.id == first.release_.id
