@@ -375,6 +375,21 @@ class Release:
         """
         return self.table(NumericQuestion(self.domain, "ratio", "", by, where, threshold=condition), frame=frame)
 
+    def count(self, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
+        """How many records each group has.
+
+        Parameters
+        ----------
+        by, where, frame
+            As in `NumericQuestion`, and as in `table`.
+
+        Returns
+        -------
+        data frame
+            As `table` gives it: a row for each group, with intervals. `marginal` has the noisy counts beside them.
+        """
+        return self.table(NumericQuestion(self.domain, "count", "", by, where), frame=frame)
+
     def difference(
         self,
         question: str | NumericQuestion | NumberWorkload,
