@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self, cast, final
 
-from qrelease._util import memory
+from qrelease._util import callers, memory
 from qrelease.data.domain import Domain
 from qrelease.data.schema import load
 from qrelease.data.table import NO_SCHEMA, Table
@@ -195,7 +195,7 @@ class Synthesizer:
                 f"{os.fspath(self.folder)} has this release already, of {self.release_.date or 'an insecure seed'}: it"
                 " was taken from there and nothing was charged; records that have changed since are not in it, name"
                 " another folder for a new one",
-                stacklevel=2,
+                stacklevel=callers.level(),
             )
             return self
         table = self._table(frame, self.schema)
@@ -321,7 +321,7 @@ class Synthesizer:
             warnings.warn(
                 f"{', '.join(learned.unnamed)}: no text is of enough records, or persons, to be named at this cost, so"
                 " that all are 'other'; list the categories in the schema, from public knowledge",
-                stacklevel=3,
+                stacklevel=callers.level(),
             )
         viewed = Curator(table.viewed(learned.domain), curator.ledger, entropy)
         with_schema = None if learned.left is None else learned

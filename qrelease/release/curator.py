@@ -13,6 +13,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, Final, NoReturn, final
 
+from qrelease._util import callers
 from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json
 from qrelease.data.source import Source
@@ -226,7 +227,7 @@ class Curator:
         """Before the charge, so that who makes errors of warnings is charged nothing."""
         notice = self.notice
         if notice:
-            warnings.warn(notice, RowsChangedWarning, stacklevel=3)
+            warnings.warn(notice, RowsChangedWarning, stacklevel=callers.level())
 
     def learn(self, cost: Cost, *, again: bool = False, changed_rows: bool = False) -> Learned:
         """Complete a schema that leaves bins or categories open, for one charge.
