@@ -207,6 +207,7 @@ class Synthesizer:
             else:
                 _check_records(mechanism, self._workload(table.domain))
             if self.folder is None:
+                self._warn_of_another(curator, mechanism, cost)
                 paid = self._paid(curator, table, mechanism, cost, entropy)
                 self.release_ = paid.release()
                 paid.finish(self.release_)
@@ -299,6 +300,17 @@ class Synthesizer:
         known = curator.has_learned_for(mechanism, cost) if together else curator.has_learned(first)
         if not known:
             curator.ledger.check(cost)
+
+    def _warn_of_another(self, curator: Curator, mechanism: Mechanism, cost: Cost) -> None:
+        """Before the charge, as a cell of a notebook is soon run twice; of changed records the curator warns."""
+        if curator.domain.undecided or isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
+            return
+        if curator.has_released(mechanism, self._workload(curator.domain), cost) and curator.notice is None:
+            warnings.warn(
+                f"the ledger has a release of these arguments from these records already, and {cost} is charged once"
+                " more: with a folder, a release is kept and taken from there",
+                stacklevel=callers.level(),
+            )
 
     def _together(self, mechanism: Mechanism, cost: Cost) -> bool:
         """Whether a schema is learned in one account of ρ with its release."""

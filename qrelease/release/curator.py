@@ -602,6 +602,25 @@ class Curator:
         mechanism, workload = measured_by(mechanism, workload)
         return self._resumable(mechanism) and self._ledger.knows(self._release_key(mechanism, workload, cost))
 
+    def has_released(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> bool:
+        """Whether a release of these arguments was finished, so that the same once more is a charge of its own.
+
+        Parameters
+        ----------
+        mechanism, workload, cost
+            As in `release`.
+
+        Returns
+        -------
+        bool
+            Whatever the records were. False where one that was cut off is gone on with, and where `has_paid` always is.
+        """
+        mechanism, workload = measured_by(mechanism, workload)
+        if not self._resumable(mechanism):
+            return False
+        key = self._release_key(mechanism, workload, cost)
+        return not key.endswith(" 1") and not self._ledger.knows(key)
+
     def check(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> None:
         """Raise what `release` would raise of these arguments before its charge; nothing is charged or drawn.
 

@@ -188,6 +188,19 @@ def test_a_folder_is_paid_for_once(tmp_path):
         assert all(entry.answered for entry in ledger.history() if entry.kind == "charge")
 
 
+def test_a_cell_that_is_run_twice_is_told_before_it_pays_twice(tmp_path):
+    with qr.Ledger.open(tmp_path / "people.ledger", qr.PureDP(1.0)) as ledger, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = qr.Synthesizer(epsilon=0.25, ledger=ledger, schema=SCHEMA, mechanism=qr.MaxEnt()).fit(FRAME)
+        with pytest.raises(UserWarning, match=r"these records already, and epsilon=0\.25 is charged once more"):
+            model.fit(FRAME)
+        with pytest.raises(qr.RowsChangedWarning):
+            model.fit(FRAME.head(500))
+        assert ledger.spent == qr.PureDP(0.25)
+        model.set_params(epsilon=0.5).fit(FRAME)
+        assert ledger.spent == qr.PureDP(0.75)
+
+
 def test_a_release_that_did_not_reach_its_folder_goes_on_for_free(tmp_path):
     place = tmp_path / "people.ledger"
     qr.Ledger.open(place, qr.PureDP(0.5)).close()
