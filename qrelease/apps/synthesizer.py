@@ -236,9 +236,9 @@ class Synthesizer:
         Returns
         -------
         data frame of n rows
-            With typed columns, as `Release.synthetic` has them. The types are the schema's, not the frame's, which would
-            tell of its records: dates have no time zone, categories are texts, and whole numbers are nullable where the
-            schema says that they may be missing. Give both tables one type before a model or a plot compares them.
+            With typed columns, as `Release.synthetic` has them. The types are the schema's, not the frame's, which
+            would tell of its records: dates have no time zone, categories are texts, and whole numbers are nullable
+            where the schema says that they may be missing. Give both tables one type before you compare them.
 
         Raises
         ------
