@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Self, cast, final
 
+from qrelease._util import callers, memory
 from qrelease.data.domain import Domain
 from qrelease.data.schema import load
 from qrelease.data.table import NO_SCHEMA, Table
 from qrelease.errors import InvalidInput, LedgerError
 from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.base import Mechanism, check_table
-from qrelease.noise.entropy import WordSource
-from qrelease.privacy.costs import cost_of
+from qrelease.mechanisms.learning import schema as learning
+from qrelease.mechanisms.private_data import workload_digest
+from qrelease.noise.entropy import WordSource, is_insecure
+from qrelease.privacy.costs import Cost, cost_of, is_pure
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.unit import Unit
+from qrelease.queries.number_workload import NumberWorkload
+from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
-from qrelease.release.curator import Curator
+from qrelease.release import checksums, writer
+from qrelease.release.curator import Curator, Paid, measured_by, releases_in_rho
 from qrelease.release.frames import Frame
+from qrelease.release.reader import load as load_release
 from qrelease.release.release import Release
 
 _NO_LEDGER = (
@@ -26,7 +37,7 @@ _NO_LEDGER = (
     " that there is"
 )
 
-_PARAMETERS = ("epsilon", "delta", "ledger", "schema", "mechanism", "workload")
+_PARAMETERS = ("epsilon", "delta", "ledger", "schema", "mechanism", "workload", "numbers", "folder")
 
 
 @final
@@ -42,16 +53,25 @@ class Synthesizer:
         What each `fit` may cost.
     ledger : Ledger or path
         The budget of these people. A ledger that is named by its path has to exist.
-    schema : Domain or path
-        The public universe of the records.
+    schema : Domain, path or str
+        The public universe of the records: a domain, a schema file, or the text of one, as `qr.draft` proposes it. What
+        it leaves open is learned first, for a part of the cost: see `Curator.learn_for`, and `Curator.learn` where
+        there is no δ, or numbers are asked.
     delta : float, optional
         With ε; none, pure ε, by default. Where there are many columns, one far below 1 / the number of people makes the
         noise much smaller (`qr.plan` says what it gains). Means by group of a few thousand records may be all alike
         even so: look at their intervals, and at their `source`, which is `bounds` where the noise leaves nothing.
     mechanism : Mechanism, optional
         By default `Auto`, of those that give synthetic records.
-    workload : int or Workload
+    workload : int, Workload or NumberWorkload
         What the records should answer well: all marginals on so many columns, at most as many as there are; or queries.
+    numbers : str or sequence of str
+        Questions that are measured too, for half of the cost, such as `mean:pay by town`: `release_.mean("pay",
+        by="town")` then has an interval of the exact values. See `NumericQuestion`.
+    folder : path, optional
+        Where the release is kept, as `Release.save` writes it. Where it is there already, `fit` takes it from there and
+        charges nothing, so that a notebook that is run again, or whose kernel died, does not pay again. One folder is
+        one release: for a new one, of next month's records, say, name another.
 
     Attributes
     ----------
@@ -79,11 +99,14 @@ class Synthesizer:
         schema: Domain | str | os.PathLike[str] | None = None,
         delta: float | None = None,
         mechanism: Mechanism | None = None,
-        workload: int | Workload = 2,
+        workload: int | Workload | NumberWorkload = 2,
+        numbers: str | Sequence[str] = (),
+        folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self.epsilon, self.delta = epsilon, delta
         self.ledger, self.schema = ledger, schema
-        self.mechanism, self.workload = mechanism, workload
+        self.mechanism, self.workload, self.numbers = mechanism, workload, numbers
+        self.folder = folder
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name, as scikit-learn asks for them.
@@ -125,7 +148,9 @@ class Synthesizer:
         return self
 
     def fit(self, frame: Any, y: None = None, *, entropy: WordSource | None = None) -> Self:
-        """Charge the ledger and make the release. Every call is a charge of its own.
+        """Charge the ledger and make the release. Every call is a charge of its own, unless there is a `folder`.
+
+        A release that is in the folder already is taken from there, with a warning, whatever the records are by now.
 
         Parameters
         ----------
@@ -144,7 +169,8 @@ class Synthesizer:
         Raises
         ------
         InvalidInput
-            Without a schema or a ledger, and for whatever else can be known to be wrong. Nothing is charged then.
+            Without a schema or a ledger, for a folder with another release, and for whatever else can be known to be
+            wrong. Nothing is charged then.
         BudgetExceeded
             If the ledger does not cover the cost. Nothing is charged then.
         LedgerError
@@ -160,16 +186,38 @@ class Synthesizer:
             if self.ledger is None:
                 raise InvalidInput(_NO_LEDGER.format("a Synthesizer needs a ledger", "people.ledger", given))
             raise LedgerError(_NO_LEDGER.format(f"there is no ledger {self.ledger}", os.fspath(self.ledger), given))
+        if self.folder is not None and _taken(self.folder):
+            self.release_: Release = self._kept(
+                Path(self.folder), frame, cost, entropy is not None and is_insecure(entropy)
+            )
+            self._kind = _kind(frame)
+            warnings.warn(
+                f"{os.fspath(self.folder)} has this release already, of {self.release_.date or 'an insecure seed'}: it"
+                " was taken from there and nothing was charged; records that have changed since are not in it, name"
+                " another folder for a new one",
+                stacklevel=callers.level(),
+            )
+            return self
         table = self._table(frame, self.schema)
-        workload = self._workload(table.domain)
         mechanism = Auto(table=True) if self.mechanism is None else self.mechanism
-        if isinstance(mechanism, Mechanism):
-            check_table(mechanism, workload)
         with ExitStack() as closing:
-            ledger = self.ledger
-            if not isinstance(ledger, Ledger):
-                ledger = closing.enter_context(Ledger.open(ledger))
-            self.release_: Release = Curator(table, ledger, entropy).release(mechanism, workload, cost)
+            curator = Curator(table, self._opened(closing), entropy)
+            if table.domain.undecided:
+                self._check_open(curator, mechanism, cost)
+            else:
+                _check_records(mechanism, self._workload(table.domain))
+            if self.folder is None:
+                self._warn_of_another(curator, mechanism, cost)
+                paid = self._paid(curator, table, mechanism, cost, entropy)
+                self.release_ = paid.release()
+                paid.finish(self.release_)
+            else:  # it counts as made once it is on the disk: until then the same call goes on with it, for free
+                with writer.new_folder(self.folder) as part:
+                    paid = self._paid(curator, table, mechanism, cost, entropy)
+                    release = paid.release()
+                    writer.save(release, part)
+                paid.finish(release, checksums.read_hashes(Path(self.folder)))
+                self.release_ = release
         self._kind = _kind(frame)
         return self
 
@@ -188,7 +236,9 @@ class Synthesizer:
         Returns
         -------
         data frame of n rows
-            With typed columns, as `Release.synthetic` has them.
+            With typed columns, as `Release.synthetic` has them. The types are the schema's, not the frame's, which
+            would tell of its records: dates have no time zone, categories are texts, and whole numbers are nullable
+            where the schema says that they may be missing. Give both tables one type before you compare them.
 
         Raises
         ------
@@ -206,12 +256,129 @@ class Synthesizer:
             return Table.read(frame, schema)
         return Table.from_frame(frame, schema)
 
-    def _workload(self, domain: Domain) -> Workload:
-        if isinstance(self.workload, Workload):
-            return self.workload
-        if isinstance(self.workload, bool) or not isinstance(self.workload, int) or self.workload < 1:
-            raise InvalidInput(f"workload must be a number of columns or a Workload, got {self.workload!r}")
-        return Workload.marginals(domain, min(self.workload, len(domain)))
+    def _workload(self, domain: Domain) -> Workload | NumberWorkload:
+        """What is asked, of counts and of numbers."""
+        asked = self.workload if isinstance(self.workload, Workload | NumberWorkload) else self._counts(domain)
+        texts = self._texts()
+        return asked + Workload.numbers(domain, *texts) if texts else asked
+
+    def _counts(self, domain: Domain) -> Workload:
+        """All marginals on so many columns."""
+        columns = self.workload
+        if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
+            raise InvalidInput(f"workload must be a number of columns or a Workload, got {columns!r}")
+        return Workload.marginals(domain, min(columns, len(domain)))
+
+    def _texts(self) -> list[str]:
+        return [self.numbers] if isinstance(self.numbers, str) else list(self.numbers)
+
+    def _check_open(self, curator: Curator, mechanism: Mechanism, cost: Cost) -> None:
+        """Raise what a release would raise whatever is learned, and where the ledger does not cover both."""
+        domain = curator.domain
+        if isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
+            raise InvalidInput(f"a release takes a mechanism, an object such as Auto(), got {mechanism!r}")
+        if isinstance(self.workload, Workload | NumberWorkload):
+            raise InvalidInput(
+                f"{', '.join(domain.undecided)}: to be learned, so there are no queries of them yet: let workload be a"
+                " number of columns, and numbers the questions as texts"
+            )
+        unit = Unit.of(curator.ledger.neighbours, domain).of_records
+        together = self._together(mechanism, cost)
+        first, left = learning.divided(domain, cost)
+        with unit.explained():
+            account = learning.one_account(domain, cost, unit) if together else None
+            learning.check_noise(domain, first if account is None else account, unit)
+        if account is not None:
+            left = account.release
+        for most in (False, True):
+            stand_in = learning.learnable_domain(domain, most=most)
+            questions = [NumericQuestion.before_learning(stand_in, text, domain.undecided) for text in self._texts()]
+            counts = self._counts(stand_in)
+            asked = NumberWorkload(stand_in, tuple(dict.fromkeys(questions)), counts) if questions else counts
+            by, measured = _check_records(mechanism, asked)
+            whole = Unit.of(curator.ledger.neighbours, stand_in)
+            with whole.explained(), memory.unused():  # what the records take of the memory is private
+                by.check(measured, whole.of_a_record(left), whole.relation)
+        known = curator.has_learned_for(mechanism, cost) if together else curator.has_learned(first)
+        if not known:
+            curator.ledger.check(cost)
+
+    def _warn_of_another(self, curator: Curator, mechanism: Mechanism, cost: Cost) -> None:
+        """Before the charge, as a cell of a notebook is soon run twice; of changed records the curator warns."""
+        if curator.domain.undecided or isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
+            return
+        if curator.has_released(mechanism, self._workload(curator.domain), cost) and curator.notice is None:
+            warnings.warn(
+                f"the ledger has a release of these arguments from these records already, and {cost} is charged once"
+                " more: with a folder, a release is kept and taken from there",
+                stacklevel=callers.level(),
+            )
+
+    def _together(self, mechanism: Mechanism, cost: Cost) -> bool:
+        """Whether a schema is learned in one account of ρ with its release."""
+        return not self.numbers and releases_in_rho(mechanism) and not is_pure(cost)
+
+    def _paid(
+        self, curator: Curator, table: Table, mechanism: Mechanism, cost: Cost, entropy: WordSource | None
+    ) -> Paid:
+        """The charge, after what the schema leaves open was learned for a part of it."""
+        if not table.domain.undecided:
+            return curator.pay(mechanism, self._workload(table.domain), cost)
+        if self._together(mechanism, cost):
+            learned = curator.learn_for(mechanism, cost)
+            assert learned.left is not None
+            left: Cost = learned.left.cost
+        else:
+            first, left = learning.divided(table.domain, cost)
+            learned = curator.learn(first)
+        if learned.unnamed:
+            warnings.warn(
+                f"{', '.join(learned.unnamed)}: no text is of enough records, or persons, to be named at this cost, so"
+                " that all are 'other'; list the categories in the schema, from public knowledge",
+                stacklevel=callers.level(),
+            )
+        viewed = Curator(table.viewed(learned.domain), curator.ledger, entropy)
+        with_schema = None if learned.left is None else learned
+        # Of changed records it was told before the schema was learned.
+        return viewed.pay(mechanism, self._workload(learned.domain), left, changed_rows=True, learned=with_schema)
+
+    def _opened(self, closing: ExitStack) -> Ledger:
+        """The ledger, which is closed with the stack where its path was given."""
+        assert self.ledger is not None
+        return self.ledger if isinstance(self.ledger, Ledger) else closing.enter_context(Ledger.open(self.ledger))
+
+    def _kept(self, folder: Path, frame: Any, cost: Cost, insecure: bool) -> Release:
+        """The release that the folder has, which has to be the one that `fit` would make."""
+        assert self.schema is not None
+        release = load_release(folder)
+        with ExitStack() as closing:
+            dataset = self._opened(closing).dataset
+        domain = frame.domain if isinstance(frame, Table) else _domain(self.schema)
+        costs: list[Cost] = [cost]
+        if domain.undecided:
+            costs.append(learning.divided(domain, cost)[1])
+        same = {
+            "cost": release.cost in costs,
+            "dataset": release.dataset == dataset,
+            "source of noise": release.insecure == insecure,
+            "schema": _like(release.domain, domain),
+        }
+        if same["schema"]:
+            mechanism = Auto(table=True) if self.mechanism is None else self.mechanism
+            asked = self._workload(release.domain)
+            texts = asked.texts if isinstance(asked, NumberWorkload) else ()
+            mechanism, counts = measured_by(mechanism, asked)
+            same["mechanism"] = release.mechanism == mechanism.name
+            measured = release.parameters.get("questions", ())
+            same["workload"] = workload_digest(release.workload) == workload_digest(counts) and set(texts) <= set(
+                measured
+            )
+        others = [what for what, alike in same.items() if not alike]
+        if others:
+            raise InvalidInput(
+                f"{folder} has another release, {release!r}: it differs in {', '.join(others)}; name another folder"
+            )
+        return release
 
     def __repr__(self) -> str:
         fitted = f", fitted: {self.release_!r}" if hasattr(self, "release_") else ""
@@ -220,6 +387,28 @@ class Synthesizer:
 
 def _domain(schema: Domain | str | os.PathLike[str]) -> Domain:
     return schema if isinstance(schema, Domain) else load(schema, undecided=True)
+
+
+def _check_records(mechanism: Mechanism, asked: Workload | NumberWorkload) -> tuple[Mechanism, Workload]:
+    """What measures what is asked, and the counts; raises where there would be no synthetic records."""
+    mechanism, counts = measured_by(mechanism, asked)
+    if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):  # the curator refuses what is none
+        check_table(mechanism, counts)
+    return mechanism, counts
+
+
+def _taken(folder: str | os.PathLike[str]) -> bool:
+    """Whether there is a release in a folder, or anything else where it would be."""
+    path = Path(folder)
+    return path.exists() and not (path.is_dir() and not any(path.iterdir()))
+
+
+def _like(released: Domain, domain: Domain) -> bool:
+    """Whether a release is over a domain, whatever the order of its columns; as far as it is known before learning."""
+    if domain.undecided:
+        return set(released.names) == set(domain.names) and released.person == domain.person
+    alike = set(released.attributes) == set(domain.attributes) and set(released.impossible) == set(domain.impossible)
+    return alike and released.person == domain.person
 
 
 def _kind(frame: Any) -> Frame:

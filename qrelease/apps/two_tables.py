@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Final
 
+from qrelease._util import callers
 from qrelease.data.two_tables import TwoTables
 from qrelease.errors import InvalidInput, RowsChangedWarning
 from qrelease.mechanisms.base import Mechanism, check_parts, check_table
@@ -137,7 +138,7 @@ def release_linked(
         () if changed_rows else curators
     ):  # of both before the first is charged, which counts as an earlier one
         if curator.notice is not None:
-            warnings.warn(curator.notice, RowsChangedWarning, stacklevel=2)
+            warnings.warn(curator.notice, RowsChangedWarning, stacklevel=callers.level())
     payments = [
         curator.payment(mechanism, asked, part, again=again, changed_rows=True)
         for curator, asked, part in zip(curators, workloads, parts, strict=True)

@@ -89,12 +89,13 @@ _KEYS_BY_KIND = {
 
 
 def load(path: str | os.PathLike[str], *, undecided: bool = False) -> Domain:
-    """Read the domain that a schema file declares: TOML as above, or private-pgm's JSON `{"column": size}`.
+    """Read the domain that a schema declares: TOML as above, or private-pgm's JSON `{"column": size}`.
 
     Parameters
     ----------
     path
-        A file that ends in .json, or else is TOML.
+        A file that ends in .json, or else is TOML; or the TOML itself, a text of several lines, as `qr.draft` gives it.
+        Lists of codes that such a text names are looked for in the working folder.
     undecided
         Whether it may have bins and categories that are to be learned.
 
@@ -114,33 +115,63 @@ def load(path: str | os.PathLike[str], *, undecided: bool = False) -> Domain:
     >>> load(ADULT_SCHEMA).names[:3]
     ('age', 'workclass', 'education')
     """
-    path = Path(path)
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInput(f"a schema is a Domain, the path of a file, or its text, got {type(path).__name__}")
+    what, written = named(path), _written(path)
+    path = Path() if written is not None else Path(path)
+    folder = path if written is not None else path.parent
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8-sig") if written is None else written
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
         if path.suffix == ".json":
             return _coded(content)
-        domain = reviewed(with_lists(content, path.parent))
+        domain = reviewed(with_lists(content, folder))
         if not undecided:
             domain.check_decided()
-        return replace(domain, code_lists=named_files(content, path.parent))
+        return replace(domain, code_lists=named_files(content, folder))
     except OSError as error:
         advice = (
             "; `qrelease schema draft` or qr.draft makes a first one" if isinstance(error, FileNotFoundError) else ""
         )
-        raise InvalidInput(f"schema {path} cannot be read: {error.strerror}{advice}") from None
+        raise InvalidInput(f"{what} cannot be read: {error.strerror}{advice}") from None
     except UnicodeDecodeError:
-        raise InvalidInput(f"schema {path} is not UTF-8 text") from None
+        raise InvalidInput(f"{what} is not UTF-8 text") from None
     except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"schema {path} is not TOML: {error}") from None
+        raise InvalidInput(f"{what} is not TOML: {error}") from None
     except json.JSONDecodeError as error:
-        raise InvalidInput(f"schema {path} is not JSON: {error}") from None
+        raise InvalidInput(f"{what} is not JSON: {error}") from None
     except RecursionError:
-        raise InvalidInput(f"schema {path} has too many lists or tables in one another") from None
+        raise InvalidInput(f"{what} has too many lists or tables in one another") from None
     except InvalidInput as error:
-        raise InvalidInput(f"schema {path}: {error}") from None
+        raise InvalidInput(f"{what}: {error}") from None
     except ValueError:  # Python's own bound on the digits of a whole number, from both readers
-        raise InvalidInput(f"schema {path} has a number of thousands of digits") from None
+        raise InvalidInput(f"{what} has a number of thousands of digits") from None
+
+
+def named(schema: str | os.PathLike[str]) -> str:
+    """What messages call a schema: by its file, or as the text that was given in place of one.
+
+    Parameters
+    ----------
+    schema
+        As `load` takes it.
+
+    Returns
+    -------
+    str
+        One line.
+
+    Examples
+    --------
+    >>> named("people.toml"), named("[[attribute]]\\n")
+    ('schema people.toml', 'the text of the schema')
+    """
+    return f"schema {os.fspath(schema)}" if _written(schema) is None else "the text of the schema"
+
+
+def _written(schema: str | os.PathLike[str]) -> str | None:
+    """The schema itself, where a text of several lines was given in place of a file's name."""
+    return schema if isinstance(schema, str) and "\n" in schema else None
 
 
 def domain_to_json(domain: Domain) -> dict[str, Any]:

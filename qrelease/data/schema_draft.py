@@ -49,7 +49,10 @@ _LEARNED_BINS = 32
 _TENTH = Fraction(1, 10)
 _DECIMALS = 4
 _WHOSE = "it says whose the records are: see [person]"
-_NAMED = "its name says that it tells people apart: if so, draft with --person {}, and if not, add an entry for it"
+_NAMED = (
+    "its name says that it tells people apart: if so, draft with --person {0} (in Python: person=qr.Person({0!r}, M), M"
+    " records of whom are kept), and if not, add an entry for it"
+)
 _MAX_COUNTED_NUMBERS = 1 << 14  # numbers whose counts are kept
 _MAX_DISTINCT = 1 << 14  # values that are told apart
 _MAX_CELLS = 1 << 28

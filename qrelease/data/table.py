@@ -275,8 +275,8 @@ class Table:
             The file; or a text, a URL (`s3://bucket/people.parquet`, `gs://…`, `https://…`, `file://…`), or
             `postgresql://user@host/database`.
         schema
-            A `Domain`, or the path of a schema file, which declare the columns: those that it does not name are not
-            read. There has to be one; without it the error says how to make one.
+            A `Domain`, or the path of a schema file, or the text of one, which declare the columns: those that it does
+            not name are not read. There has to be one; without it the error says how to make one.
         columns
             Some of the schema's columns, in the order wanted; by default all, in the order of a `Domain` or, with a
             schema file, in that of the data.

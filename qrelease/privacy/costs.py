@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeGuard, TypeVar
 
-from qrelease._util.validate import positive, probability
+from qrelease._util.validate import natural, positive, probability
 from qrelease.errors import InvalidInput
 
 
@@ -252,8 +252,8 @@ def round_up(exact: Fraction) -> float:
     return math.nextafter(near, math.inf) if Fraction(near) < exact else near
 
 
-def split(cost: _Kind, weights: Sequence[float]) -> tuple[_Kind, ...]:
-    """Shares of a cost in proportion to positive weights, whose exact sum never exceeds the whole.
+def split(cost: _Kind, weights: Sequence[float] | int) -> tuple[_Kind, ...]:
+    """Shares of a cost in proportion to positive weights, or equal ones, whose exact sum never exceeds the whole.
 
     Every share is rounded down to a float, so where the whole can be spent, all its shares can, to the last one.
 
@@ -262,7 +262,7 @@ def split(cost: _Kind, weights: Sequence[float]) -> tuple[_Kind, ...]:
     cost
         What is split; of an `ApproxDP` both parts are.
     weights
-        Positive numbers, (k,).
+        Positive numbers, (k,); or k, for equal shares.
 
     Returns
     -------
@@ -272,14 +272,18 @@ def split(cost: _Kind, weights: Sequence[float]) -> tuple[_Kind, ...]:
     Raises
     ------
     InvalidInput
-        Without weights, for one that is not positive, and for a share below the smallest float.
+        Without weights, for one that is not positive, for k below 1, and for a share below the smallest float.
 
     Examples
     --------
     >>> split(PureDP(1.0), [1, 3])
     (PureDP(epsilon=0.25), PureDP(epsilon=0.75))
+    >>> split(PureDP(1.0), 4)[0]
+    PureDP(epsilon=0.25)
     """
     check_cost(cost)
+    if isinstance(weights, int | float):
+        weights = [1.0] * natural("the number of shares", weights)
     parts = tuple(positive("a weight", w) for w in weights)
     if not parts:
         raise InvalidInput("split needs at least one weight, got none")

@@ -12,6 +12,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, Final, NoReturn, final
 
+from qrelease._util import callers
 from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json
 from qrelease.data.source import Source
@@ -224,7 +225,7 @@ class Curator:
         """Before the charge, so that who makes errors of warnings is charged nothing."""
         notice = self.notice
         if notice:
-            warnings.warn(notice, RowsChangedWarning, stacklevel=3)
+            warnings.warn(notice, RowsChangedWarning, stacklevel=callers.level())
 
     def learn(self, cost: Cost, *, again: bool = False, changed_rows: bool = False) -> Learned:
         """Complete a schema that leaves bins or categories open, for one charge.
@@ -499,7 +500,7 @@ class Curator:
         BudgetExceeded, InvalidInput, TooLarge, OutOfMemory, LedgerError
             As `release` does, before the charge.
         """
-        mechanism, workload = _measured_by(mechanism, workload)
+        mechanism, workload = measured_by(mechanism, workload)
         if learned is not None:
             return self._pay_with(learned, mechanism, workload, cost)
         charged, paid = self.payment(mechanism, workload, cost, again=again, changed_rows=changed_rows)
@@ -552,7 +553,7 @@ class Curator:
         InvalidInput, TooLarge, OutOfMemory, LedgerError
             As `pay` does, before the charge.
         """
-        mechanism, workload = _measured_by(mechanism, workload)
+        mechanism, workload = measured_by(mechanism, workload)
         self._check(mechanism, workload, cost)
         described = parameters(mechanism)  # by now, as a user's own object may fail at it
         if not changed_rows:
@@ -596,8 +597,27 @@ class Curator:
         bool
             Always False with an insecure seed, for a ledger in memory, and for a mechanism from outside the package.
         """
-        mechanism, workload = _measured_by(mechanism, workload)
+        mechanism, workload = measured_by(mechanism, workload)
         return self._resumable(mechanism) and self._ledger.knows(self._release_key(mechanism, workload, cost))
+
+    def has_released(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> bool:
+        """Whether a release of these arguments was finished, so that the same once more is a charge of its own.
+
+        Parameters
+        ----------
+        mechanism, workload, cost
+            As in `release`.
+
+        Returns
+        -------
+        bool
+            Whatever the records were. False where one that was cut off is gone on with, and where `has_paid` always is.
+        """
+        mechanism, workload = measured_by(mechanism, workload)
+        if not self._resumable(mechanism):
+            return False
+        key = self._release_key(mechanism, workload, cost)
+        return not key.endswith(" 1") and not self._ledger.knows(key)
 
     def check(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> None:
         """Raise what `release` would raise of these arguments before its charge; nothing is charged or drawn.
@@ -612,7 +632,7 @@ class Curator:
         InvalidInput, TooLarge, OutOfMemory, LedgerError
             As `release` does.
         """
-        self._check(*_measured_by(mechanism, workload), cost)
+        self._check(*measured_by(mechanism, workload), cost)
         self._table.check_bounded()
 
     def _resumable(self, mechanism: Mechanism) -> bool:
@@ -835,8 +855,24 @@ def _not_drawn() -> NoReturn:
     raise LedgerError("the ledger does not hold the schema that was learned for this charge")
 
 
-def _measured_by(mechanism: Mechanism, workload: Workload | NumberWorkload) -> tuple[Mechanism, Workload]:
-    """What measures numbers and counts, and the counts; `InvalidInput` for a mechanism of counts alone."""
+def measured_by(mechanism: Mechanism, workload: Workload | NumberWorkload) -> tuple[Mechanism, Workload]:
+    """What measures numbers and counts, and the counts.
+
+    Parameters
+    ----------
+    mechanism, workload
+        As `Curator.release` takes them.
+
+    Returns
+    -------
+    tuple of Mechanism and Workload
+        The same two, where the workload is of counts.
+
+    Raises
+    ------
+    InvalidInput
+        Of numbers, for a mechanism of counts alone, and for what is none.
+    """
     if not isinstance(workload, NumberWorkload):
         return mechanism, workload
     _check_mechanism(mechanism)

@@ -80,6 +80,11 @@ class Learned:
     spends: tuple[Spend, ...]
     left: Left | None = None
 
+    def __repr__(self) -> str:
+        learned = ", ".join(dict.fromkeys(map(_column, self.spends)))
+        left = "" if self.left is None else ", of which a release is to be paid"
+        return f"Learned({learned} of {self.domain}; for {self.charge.cost}{left})"
+
     @property
     def unnamed(self) -> tuple[str, ...]:
         """The columns of which no text had enough records to be named at that cost: all of them are `other`."""

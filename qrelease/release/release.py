@@ -23,7 +23,7 @@ from qrelease.privacy.unit import Unit
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
-from qrelease.release import numbers, synthetic, writer
+from qrelease.release import numbers, promise, synthetic, writer
 from qrelease.release.answer_table import answer_columns
 from qrelease.release.checksums import private_key
 from qrelease.release.checksums import sign as sign_sums
@@ -130,6 +130,11 @@ class Release:
         Where columns are derived of all records of a person, one record is a person.
         """
         return Unit.of(self.neighbours, self.workload.domain)
+
+    @property
+    def promise(self) -> str:
+        """What is promised to each of the records, or persons, in sentences for people, as the report says it."""
+        return promise.in_words(self)
 
     def answer(self, query: str | Workload) -> Answer | Floats:
         """The answer to a condition, or the answers to a workload.
@@ -369,6 +374,21 @@ class Release:
             As `table` gives it: a row for each group, fractions.
         """
         return self.table(NumericQuestion(self.domain, "ratio", "", by, where, threshold=condition), frame=frame)
+
+    def count(self, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
+        """How many records each group has.
+
+        Parameters
+        ----------
+        by, where, frame
+            As in `NumericQuestion`, and as in `table`.
+
+        Returns
+        -------
+        data frame
+            As `table` gives it: a row for each group, with intervals. `marginal` has the noisy counts beside them.
+        """
+        return self.table(NumericQuestion(self.domain, "count", "", by, where), frame=frame)
 
     def difference(
         self,

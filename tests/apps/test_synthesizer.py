@@ -1,6 +1,7 @@
 """The façade for notebooks: a release as any other, and two refusals that say why."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -78,7 +79,13 @@ def test_an_unused_ledger_of_another_unit_is_told_to_be_of_no_use(tmp_path):
 
 def test_what_is_wrong_costs_nothing(tmp_path):
     with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
-        for wrong in ({"epsilon": -1}, {"workload": 0}, {"workload": True}, {"mechanism": qr.Gaussian()}):
+        for wrong in (
+            {"epsilon": -1},
+            {"workload": 0},
+            {"workload": True},
+            {"mechanism": qr.Gaussian()},
+            {"mechanism": qr.MaxEnt},
+        ):
             given = {"epsilon": 0.5, "ledger": ledger, "schema": SCHEMA} | wrong
             with pytest.raises(qr.InvalidInput):
                 qr.Synthesizer(**given).fit(FRAME)
@@ -98,6 +105,20 @@ def test_a_ledger_and_records_may_be_named_by_their_files(tmp_path):
         assert ledger.remaining is None
 
 
+def test_a_reviewed_draft_is_a_schema_without_a_file():
+    draft = qr.draft(FRAME)
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        with pytest.raises(qr.InvalidInput, match=r"^the text of the schema: not reviewed: sex, age; "):
+            qr.Synthesizer(epsilon=1.0, ledger=ledger, schema=draft).fit(FRAME)
+        assert ledger.spent is None
+        model = qr.Synthesizer(epsilon=1.0, ledger=ledger, schema=draft.replace("reviewed = false", "reviewed = true"))
+        assert list(model.fit(FRAME, entropy=qr.Entropy.insecure(1)).sample(5).columns) == ["sex", "age"]
+        unknown = draft.replace("reviewed = false", "reviewed = true").replace('"age"', '"years"')
+        with pytest.raises(qr.InvalidInput, match="years") as refused:
+            qr.Table.from_frame(FRAME, unknown)
+        assert "\n" not in str(refused.value)
+
+
 def test_frames_come_back_as_they_went_in():
     polars = pytest.importorskip("polars")
     with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
@@ -112,3 +133,145 @@ def test_it_is_cloned_by_its_parameters_as_scikit_learn_does():
     assert (again.epsilon, again.schema) == (2.0, SCHEMA)
     with pytest.raises(qr.InvalidInput, match="no parameter"):
         model.set_params(records=3)
+
+
+def test_numbers_are_measured_beside_the_counts():
+    fine = qr.Domain((SCHEMA["sex"], qr.Attribute("age", "number", within=(0, 89), step=1, edges=(0, 30, 60, 90))))
+    frame = pd.DataFrame({"sex": ["F", "M"] * 4000, "age": [20, 70] * 4000})
+    given = {"epsilon": 1.0, "schema": fine}
+    asked = qr.Workload.marginals(fine, 1) + qr.Workload.means(fine, "age", by="sex")
+    for more in ({"numbers": "mean:age by sex"}, {"numbers": ["mean:age by sex"], "workload": 1}, {"workload": asked}):
+        with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+            model = qr.Synthesizer(ledger=ledger, **given, **more).fit(frame, entropy=qr.Entropy.insecure(1))
+            assert ledger.spent == qr.PureDP(1.0)
+        means = model.release_.mean("age", by="sex")
+        assert (means.high_95 - means.low_95).max() < 5  # bins alone leave 29 years
+        assert means.value.to_list() == pytest.approx([20, 70], abs=2)
+        assert len(model.sample(7)) == 7
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        with pytest.raises(qr.InvalidInput, match="wage"):
+            qr.Synthesizer(ledger=ledger, **given, numbers="mean:wage by sex").fit(frame)
+        with pytest.raises(qr.InvalidInput, match="records answers counts alone"):
+            qr.Synthesizer(ledger=ledger, **given, numbers="mean:age", mechanism=qr.FittedRecords()).fit(frame)
+        assert ledger.spent is None
+
+
+def test_a_folder_is_paid_for_once(tmp_path):
+    folder, place = tmp_path / "january", tmp_path / "people.ledger"
+    qr.Ledger.open(place, qr.PureDP(1.0)).close()
+    given = {"epsilon": 0.5, "schema": SCHEMA, "ledger": place, "folder": folder, "mechanism": qr.MaxEnt()}
+    first = qr.Synthesizer(**given).fit(FRAME)
+    with pytest.warns(UserWarning, match="january has this release already, of 20.* nothing was charged"):
+        again = qr.Synthesizer(**given).fit(FRAME.head(100))
+    pd.testing.assert_frame_equal(first.sample(20, seed=1), again.sample(20, seed=1))
+    for other in (
+        {"epsilon": 0.25},
+        {"workload": 1},
+        {"mechanism": qr.MWEM()},
+        {"schema": qr.Domain(SCHEMA.attributes[:1])},
+    ):
+        with pytest.raises(qr.InvalidInput, match=r"has another release, .* it differs in \w+; name another folder"):
+            qr.Synthesizer(**given | other).fit(FRAME)
+    with pytest.raises(qr.InvalidInput, match="source of noise"):
+        qr.Synthesizer(**given).fit(FRAME, entropy=qr.Entropy.insecure(1))
+    with (
+        qr.Ledger.open(None, qr.PureDP(1.0), dataset="others") as others,
+        pytest.raises(qr.InvalidInput, match="dataset"),
+    ):
+        qr.Synthesizer(**given | {"ledger": others}).fit(FRAME)
+    with qr.Ledger.open(place) as ledger:
+        assert ledger.spent == qr.PureDP(0.5)
+    with pytest.warns(qr.RowsChangedWarning):
+        qr.Synthesizer(**given | {"folder": tmp_path / "february"}).fit(FRAME.head(700))
+    with qr.Ledger.open(place) as ledger:
+        assert ledger.spent == qr.PureDP(1.0)
+        assert all(entry.answered for entry in ledger.history() if entry.kind == "charge")
+
+
+def test_a_cell_that_is_run_twice_is_told_before_it_pays_twice(tmp_path):
+    with qr.Ledger.open(tmp_path / "people.ledger", qr.PureDP(1.0)) as ledger, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = qr.Synthesizer(epsilon=0.25, ledger=ledger, schema=SCHEMA, mechanism=qr.MaxEnt()).fit(FRAME)
+        with pytest.raises(UserWarning, match=r"these records already, and epsilon=0\.25 is charged once more"):
+            model.fit(FRAME)
+        with pytest.raises(qr.RowsChangedWarning):
+            model.fit(FRAME.head(500))
+        assert ledger.spent == qr.PureDP(0.25)
+        model.set_params(epsilon=0.5).fit(FRAME)
+        assert ledger.spent == qr.PureDP(0.75)
+
+
+def test_a_release_that_did_not_reach_its_folder_goes_on_for_free(tmp_path):
+    place = tmp_path / "people.ledger"
+    qr.Ledger.open(place, qr.PureDP(0.5)).close()
+    given = {"epsilon": 0.5, "schema": SCHEMA, "ledger": place, "mechanism": qr.MaxEnt()}
+    with pytest.raises(qr.InvalidInput, match="cannot be written"):
+        qr.Synthesizer(**given, folder=tmp_path / "none" / "january").fit(FRAME)
+    table, workload = qr.Table.from_frame(FRAME, SCHEMA), qr.Workload.marginals(SCHEMA, 2)
+    with qr.Ledger.open(place) as ledger:
+        assert ledger.spent is None
+        qr.Curator(table, ledger).pay(qr.MaxEnt(), workload, qr.PureDP(0.5)).release()  # and the kernel dies
+        assert ledger.remaining is None
+    model = qr.Synthesizer(**given, folder=tmp_path / "january").fit(FRAME)
+    assert model.release_.id == qr.load(tmp_path / "january").id
+    with pytest.raises(qr.BudgetExceeded):
+        qr.Synthesizer(**given, folder=tmp_path / "february").fit(FRAME)
+
+
+OPEN = """
+[[attribute]]
+name = "town"
+kind = "category"
+categories = { learn = true, at_most = 20 }
+
+[[attribute]]
+name = "hours"
+kind = "number"
+within = [0, 99]
+step = 1
+bins = { learn = 8 }
+"""
+WORK = pd.DataFrame({"town": ["Ulm", "Bonn"] * 3000, "hours": [40, 12, 40, 30] * 1500})
+
+
+@pytest.mark.parametrize("more", [{}, {"numbers": "mean:hours by town"}])
+def test_what_the_schema_leaves_open_is_learned_in_the_cost(more):
+    cost = qr.ApproxDP(1.0, 1e-6)
+    with qr.Ledger.open(None, cost) as ledger:
+        model = qr.Synthesizer(epsilon=1.0, delta=1e-6, ledger=ledger, schema=OPEN, **more)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(WORK, entropy=qr.Entropy.insecure(2))
+        assert ledger.spent.epsilon == pytest.approx(1)
+    assert set(model.release_.domain["town"].categories) == {"Ulm", "Bonn", "other"}
+    assert set(model.sample(500, seed=0)["town"]) >= {"Ulm", "Bonn"}
+    if more:
+        assert model.release_.mean("hours", by="town").value.to_list()[:2] == pytest.approx([21, 40], abs=3)
+
+
+def test_what_cannot_be_learned_costs_nothing():
+    cost = qr.ApproxDP(1.0, 1e-6)
+    with qr.Ledger.open(None, cost) as ledger:
+        for wrong, why in (
+            ({"delta": None}, "delta"),
+            ({"workload": qr.Workload.marginals(SCHEMA, 1)}, "town, hours: to be learned, so there are no queries"),
+            ({"numbers": "mean:wage"}, "wage"),
+            ({"numbers": "mean:hours", "mechanism": qr.MaxEnt()}, "maxent answers counts alone"),
+            ({"mechanism": qr.MaxEnt}, "an object such as Auto"),
+            ({"workload": 0}, "workload must be a number"),
+        ):
+            with pytest.raises(qr.InvalidInput, match=why):
+                qr.Synthesizer(**{"epsilon": 1.0, "delta": 1e-6, "ledger": ledger, "schema": OPEN} | wrong).fit(WORK)
+        with pytest.raises(qr.BudgetExceeded):
+            qr.Synthesizer(epsilon=1.5, delta=1e-6, ledger=ledger, schema=OPEN).fit(WORK)
+        assert ledger.spent is None
+
+
+@pytest.mark.parametrize("more", [{}, {"numbers": "mean:hours by town"}])
+def test_what_was_learned_is_in_the_folder_too(tmp_path, more):
+    qr.Ledger.open(tmp_path / "work.ledger", qr.ApproxDP(1.0, 1e-6)).close()
+    given = {"epsilon": 1.0, "delta": 1e-6, "schema": OPEN, "ledger": tmp_path / "work.ledger", **more}
+    first = qr.Synthesizer(**given, folder=tmp_path / "work").fit(WORK)
+    with pytest.warns(UserWarning, match="has this release already"):
+        again = qr.Synthesizer(**given, folder=tmp_path / "work").fit(WORK)
+    assert again.release_.id == first.release_.id

@@ -85,8 +85,9 @@ def test_a_release_on_other_records_warns_before_the_charge_and_goes_on(kept, tm
         with pytest.raises(RowsChangedWarning, match="the records are not those of the charge of"):
             release(ledger, TABLES[1])
         assert ledger.spent == PureDP(0.5)  # where warnings are errors nothing is charged
-        with pytest.warns(RowsChangedWarning):
+        with pytest.warns(RowsChangedWarning) as warned:
             release(ledger, TABLES[1])
+        assert warned[0].filename == __file__  # the line that asked, not one inside of the package
         release(ledger, TABLES[1])
         release(ledger, TABLES[0], changed_rows=True)
         ledger.charge(COST, "by hand")

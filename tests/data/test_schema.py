@@ -233,6 +233,16 @@ def test_unreadable_schema(write, tmp_path):
         load(write(b"\xff\xfe"))
 
 
+def test_a_schema_is_given_by_its_text_too(write):
+    assert load(FULL) == load(write(FULL))
+    with pytest.raises(InvalidInput, match=r"^the text of the schema: attribute 'a': .*codes"):
+        load(entry("kind = 'coded'"))
+    with pytest.raises(InvalidInput, match=r"^the text of the schema is not TOML"):
+        load("[[attribute\n")
+    with pytest.raises(InvalidInput, match="a Domain, the path of a file, or its text, got dict"):
+        load({"a": ["x"]})
+
+
 @given(domains())
 def test_a_domain_survives_json_and_toml(domain):
     plain = json.loads(json.dumps(domain_to_json(domain)))

@@ -149,6 +149,15 @@ def test_ten_tenths_are_more_than_one() -> None:
     assert budget.remaining is None or budget.remaining.epsilon < 1e-16  # type: ignore[union-attr]
 
 
+def test_a_number_of_equal_shares() -> None:
+    shares = split(ApproxDP(1.0, 1e-6), 12)
+    assert shares == split(ApproxDP(1.0, 1e-6), [3.0] * 12)
+    assert sum(Fraction(share.epsilon) for share in shares) <= 1
+    for wrong in (0, -1, 2.5, True):
+        with pytest.raises(InvalidInput, match="the number of shares must be"):
+            split(PureDP(1.0), wrong)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("weights", [[], [0.0], [-1.0], [math.nan], [True], [1.0, math.inf], ["1"]])
 def test_weights_are_positive_numbers(weights: list[float]) -> None:
     with pytest.raises(InvalidInput, match="weight"):

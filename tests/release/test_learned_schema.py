@@ -46,6 +46,10 @@ def test_the_file_is_the_domain_and_names_the_charge(learned, tmp_path):
     assert f"charge {learned.charge.id} of the ledger, {learned.charge.time}" in text
 
 
+def test_it_is_shown_in_a_line_and_not_with_every_category(learned):
+    assert repr(learned) == f"Learned(hours, town of {learned.domain}; for {COST})"
+
+
 def test_each_column_says_what_learning_it_cost_and_no_other_does(learned):
     parts = {}
     for part in learned.to_toml().split("[[attribute]]")[1:]:

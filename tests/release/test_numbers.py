@@ -536,3 +536,11 @@ def test_the_difference_of_shares_through_bins_holds_what_the_bins_leave_open():
     assert gap.low_95 <= least[0] - most[1] + 1e-3
     assert gap.high_95 >= most[0] - least[1] - 1e-3
     assert gap.low_95 < shares_of(12)[0] - shares_of(12)[1] < gap.high_95
+
+
+def test_counts_by_group_have_the_intervals_of_the_question():
+    release = released(BINNED, 1)
+    counts = release.count(by="carrier", where="delay >= 10")
+    assert counts.equals(release.table("count by carrier where delay >= 10"))
+    assert list(counts.columns[:4]) == ["carrier", "value", "low_95", "high_95"]
+    assert release.count().value.to_list() == release.table("count").value.to_list()

@@ -215,7 +215,7 @@ def selected_columns(schema: Schema, columns: Sequence[str] | None, reader: Read
     try:
         return narrowed(domain, columns)
     except InvalidInput as error:
-        raise error if isinstance(schema, Domain) else InvalidInput(f"schema {schema}: {error}") from None
+        raise error if isinstance(schema, Domain) else InvalidInput(f"{schemas.named(schema)}: {error}") from None
 
 
 def domain_of_records(domain: Domain) -> Domain:

@@ -7,6 +7,7 @@ it: the same release gives the same page. The page loads nothing and runs nothin
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -20,13 +21,14 @@ from qrelease._util.texts import readable
 from qrelease.inference.measurement import Measurement, as_stored
 from qrelease.inference.synopsis import MISSED, Fitted
 from qrelease.noise.distributions import CONFIDENCE
-from qrelease.privacy.conversions import guessing_chance, zcdp_epsilon
-from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, Spend
+from qrelease.privacy.conversions import guessing_chance
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, Spend
 from qrelease.privacy.filters import Filter
 from qrelease.queries.families import Cells, Intervals, Queries, Vectors
 from qrelease.queries.workload import Workload
 from qrelease.release.answer_table import MAX_ANSWERS
 from qrelease.release.parameter_words import in_words
+from qrelease.release.promise import at_most, closeness, is_person, odds, otherwise_and_doubt, unit_names
 from qrelease.release.report.figures import figures
 from qrelease.release.report.numbers import number_tables
 from qrelease.release.report.svg import bar, count, text
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
 
 _ANSWERS = 24  # that are listed one by one
 _WEAK = 0.95  # a chance above this is called weak: ε > 2.94
-_DELTA = 1e-9  # at which a rho is put into words
 _GROUPS = 200  # groups of queries whose error bars are looked at
 _FITS = 0.8  # the least share of answers within their error bars; of a perfect fit it is 0.95
 _SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ"}
@@ -104,7 +105,7 @@ def _lead(release: Release) -> str:
 
 def _facts(release: Release) -> str:
     about = "" if release.unit.public_records else "about "
-    person = {"unit": "a person", "records of each": f"{_at_most(release)}"} if _is_person(release) else {}
+    person = {"unit": "a person", "records of each": f"{at_most(release)}"} if is_person(release) else {}
     facts = {
         **{_SYMBOLS[name]: f"{value:g}" for name, value in release.cost.to_json().items()},
         "neighbours": release.neighbours.value,
@@ -120,12 +121,12 @@ def _facts(release: Release) -> str:
 def _promise(release: Release) -> str:
     """The guarantee in words (Dwork & Roth 2014, Def. 2.4), and as odds."""
     added = release.neighbours is Neighbours.ADD_REMOVE
-    one, all_others = _unit_names(release)
-    otherwise = f"Had that {one} not been in the table" if added else f"Had that {one} said anything else"
-    doubt = "whether that one is there at all" if added else "which of two things that one says"
+    one, all_others = unit_names(release)
+    otherwise, doubt = otherwise_and_doubt(release)
+    otherwise = otherwise[0].upper() + otherwise[1:]
     relation = (
         _of_persons(release, added)
-        if _is_person(release)
+        if is_person(release)
         else "Neighbouring tables differ by one record that is there or is not. So it stays hidden whether any one"
         " record is in the table, and with it everything that the record says. The number of records is private as"
         " well: the one given here is noisy, and its noise was paid for."
@@ -134,30 +135,15 @@ def _promise(release: Release) -> str:
         " are does not: their number is public."
     )
     heading = "What a secure release would have promised" if release.insecure else "What was promised"
-    chance = guessing_chance(release.cost)
-    weak = " <strong>That is a weak promise.</strong>" if chance > _WEAK else ""
+    weak = " <strong>That is a weak promise.</strong>" if guessing_chance(release.cost) > _WEAK else ""
     return (
         f"<h2>{heading}</h2><p>Take any one {one}, and anything that somebody might conclude from this release."
         f" <strong>{otherwise}, the probability that they conclude it would have been the same within a factor of"
         f" {_closeness(release.cost)}.</strong> This holds whatever they know, whatever they compute, now and later."
         f"</p><p>As odds: somebody who knows {all_others}, and holds it for a toss-up {doubt}, will be right"
-        f" about it with probability at most <strong>{math.ceil(chance * 1000) / 10:.1f} %</strong> once they have seen"
+        f" about it with probability at most <strong>{odds(release.cost)}</strong> once they have seen"
         f" this release.{weak}</p><p>{relation} (The relation is called <em>{release.neighbours.value}</em>.)</p>"
     )
-
-
-def _is_person(release: Release) -> bool:
-    """Whether the unit is a person."""
-    return release.workload.domain.person is not None
-
-
-def _at_most(release: Release) -> str:
-    return "one, made of all of them" if release.unit.at_most is None else f"at most {release.unit.at_most:,}"
-
-
-def _unit_names(release: Release) -> tuple[str, str]:
-    """What the unit is called, and all the others of it."""
-    return ("person", "all records of the others") if _is_person(release) else ("record", "every other record")
 
 
 def _of_persons(release: Release, added: bool) -> str:
@@ -188,35 +174,22 @@ def _of_persons(release: Release, added: bool) -> str:
     counted += f" Of records of a person that are equal in {text(differ)} one was kept." if differ else ""
     return (
         f"{of_all} Who a record belongs to is said by the column <em>{column}</em>, which is not released. Of each"
-        f" person {_at_most(release)} records were kept, chosen at random, {counted} What share of all records was kept"
+        f" person {at_most(release)} records were kept, chosen at random, {counted} What share of all records was kept"
         " is private: it was not paid for, and is not told."
     )
 
 
 def _closeness(cost: Cost) -> str:
-    match cost:
-        case PureDP(epsilon) | ApproxDP(epsilon, 0.0):
-            return f"e<sup>ε</sup> = {_factor(epsilon)}"
-        case ApproxDP(epsilon, delta):
-            return f"e<sup>ε</sup> = {_factor(epsilon)}, give or take δ = {delta:g}"
-        case ZCDP(rho):
-            factor = _factor(zcdp_epsilon(rho, _DELTA))
-            return f"{factor}, give or take {_DELTA:g} (this is zero-concentrated privacy with ρ = {rho:g})"
-
-
-def _factor(epsilon: float) -> str:
-    """e^ε, rounded up."""
-    if epsilon > 13:
-        return f"10<sup>{math.ceil(epsilon / math.log(10))}</sup>"
-    digits = 2 if epsilon < 4 else 0
-    return f"{math.ceil(math.exp(epsilon) * 10**digits) / 10**digits:,.{digits}f}"
+    """As `promise.closeness`, with the formula where there is one."""
+    said = re.sub(r"^10\^(\d+)", r"10<sup>\1</sup>", closeness(cost))
+    return said if isinstance(cost, ZCDP) else f"e<sup>ε</sup> = {said}"
 
 
 def _limits(release: Release) -> str:
     grows = "ρ is g² times" if isinstance(release.cost, ZCDP) else "ε is g times"
     further = ", and δ grows faster still" if isinstance(release.cost, ApproxDP) and release.cost.delta else ""
     unit = f"The unit is one record. Somebody with g records in the table is protected less: {grows} as large{further}."
-    if _is_person(release):
+    if is_person(release):
         unit = (
             "The unit is one person. A group of g persons, such as a household, is protected less: "
             f"{grows} as large{further}."

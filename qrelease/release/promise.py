@@ -1,0 +1,87 @@
+"""What a release promises, in words: for the page, and as sentences for whoever has to answer for it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from qrelease.privacy.conversions import guessing_chance, zcdp_epsilon
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP
+
+if TYPE_CHECKING:
+    from qrelease.release.release import Release
+
+DELTA: Final = 1e-9
+"""The δ at which a cost in ρ is put into words."""
+
+
+def in_words(release: Release) -> str:
+    """The guarantee in two sentences (Dwork & Roth 2014, Def. 2.4; the odds), and what else has to be known of it."""
+    one, all_others = unit_names(release)
+    otherwise, doubt = otherwise_and_doubt(release)
+    if release.unit.at_most is not None:
+        kept = f" Of each person {at_most(release)} records were kept, and all numbers are of "
+        kept += "persons: each counts once." if release.unit.counts_once else "those that were kept, not of all."
+    else:
+        kept = ""
+    insecure = (
+        "Nothing is promised, as the noise came from an insecure seed. Of a secure release this would hold. "
+        if release.insecure
+        else ""
+    )
+    return (
+        f"{insecure}Take any one {one}, and anything that somebody might conclude from this release: {otherwise}, the"
+        f" probability that they conclude it would have been the same within a factor of {closeness(release.cost)},"
+        f" whatever they know, whatever they compute, now and later. Somebody who knows {all_others}, and holds it for"
+        f" a toss-up {doubt}, will be right about it with probability at most {odds(release.cost)} once they have seen"
+        f" this release.{kept} Other releases from the same records cost more: the ledger of {release.dataset!r} adds"
+        " them up, and its total is what is promised in all."
+    )
+
+
+def is_person(release: Release) -> bool:
+    """Whether the unit is a person."""
+    return release.workload.domain.person is not None
+
+
+def at_most(release: Release) -> str:
+    """How many records of a person are in the release."""
+    return "one, made of all of them" if release.unit.at_most is None else f"at most {release.unit.at_most:,}"
+
+
+def unit_names(release: Release) -> tuple[str, str]:
+    """What the unit is called, and all the others of it."""
+    return ("person", "all records of the others") if is_person(release) else ("record", "every other record")
+
+
+def otherwise_and_doubt(release: Release) -> tuple[str, str]:
+    """What could have been otherwise of the unit, and what somebody may therefore be in doubt of."""
+    one, _ = unit_names(release)
+    if release.neighbours is Neighbours.ADD_REMOVE:
+        return f"had that {one} not been in the table", "whether that one is there at all"
+    return f"had that {one} said anything else", "which of two things that one says"
+
+
+def odds(cost: Cost) -> str:
+    """The best chance of who guesses, as a percentage, rounded up."""
+    return f"{math.ceil(guessing_chance(cost) * 1000) / 10:.1f} %"
+
+
+def closeness(cost: Cost) -> str:
+    """Within which factor probabilities are the same."""
+    match cost:
+        case PureDP(epsilon) | ApproxDP(epsilon, 0.0):
+            return factor(epsilon)
+        case ApproxDP(epsilon, delta):
+            return f"{factor(epsilon)}, give or take δ = {delta:g}"
+        case ZCDP(rho):
+            known = f"this is zero-concentrated privacy with ρ = {rho:g}"
+            return f"{factor(zcdp_epsilon(rho, DELTA))}, give or take {DELTA:g} ({known})"
+
+
+def factor(epsilon: float) -> str:
+    """e^ε, rounded up."""
+    if epsilon > 13:
+        return f"10^{math.ceil(epsilon / math.log(10))}"
+    digits = 2 if epsilon < 4 else 0
+    return f"{math.ceil(math.exp(epsilon) * 10**digits) / 10**digits:,.{digits}f}"
