@@ -216,10 +216,11 @@ def _limits(release: Release) -> str:
     grows = "ρ is g² times" if isinstance(release.cost, ZCDP) else "ε is g times"
     further = ", and δ grows faster still" if isinstance(release.cost, ApproxDP) and release.cost.delta else ""
     unit = f"The unit is one record. Somebody with g records in the table is protected less: {grows} as large{further}."
-    if _is_person(release):
+    person = release.workload.domain.person
+    if _is_person(release) and person is not None:
         unit = (
-            "The unit is one person. A group of g persons, such as a household, is protected less: "
-            f"{grows} as large{further}."
+            f"The unit is one person: all records with one value of <em>{text(person.column)}</em>. A group of g such"
+            f" persons is protected less: {grows} as large{further}."
         )
     items = (
         unit,
