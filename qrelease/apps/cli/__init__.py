@@ -140,7 +140,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from importlib.metadata import version
 
-        parser.exit(message=f"qrelease {version('qrelease')}\n")
+        print(f"qrelease {version('qrelease')}")
+        parser.exit()
 
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
