@@ -46,6 +46,10 @@ def read_csv(*args: Any, **kwargs: Any) -> "Table":
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return __dir__()
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("qrelease")
     if name.startswith("_") or name not in homes("qrelease"):
         raise AttributeError(f"module 'qrelease' has no attribute {name!r}")
     module = homes("qrelease")[name]

@@ -101,6 +101,8 @@ from qrelease.statistics.uniformity import UniformityTest as UniformityTest
 from qrelease.statistics.vector_mean import TruncatedMean as TruncatedMean
 from qrelease.statistics.vector_mean import VectorMean as VectorMean
 
+__version__: str
+
 def read_csv(
     path: str | os.PathLike[str], schema: Domain | str | os.PathLike[str], columns: Sequence[str] | None = None
 ) -> Table: ...

@@ -36,7 +36,7 @@ from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
 from qrelease.release import checksums
 from qrelease.release.answer_table import MAX_ANSWERS, NUMBERS
-from qrelease.release.frames import as_arrow
+from qrelease.release.frames import as_arrow, told_apart
 from qrelease.release.manifest import MANIFEST
 from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_columns, number_rows
 from qrelease.release.reader import has_its_id, read
@@ -541,7 +541,7 @@ def _records(release: Release, folder: Path) -> Check:
         counts = np.bincount(table.columns[axis], minlength=len(expected))
         far = np.abs(counts - n * expected) - _MAX_COUNT_OFF * np.sqrt(n * expected * (1 - expected)) - _MAX_COUNT_OFF
         if (far > 0).any():
-            label = release.domain.attributes[axis].labels[int(far.argmax())]
+            label = told_apart(release.domain.attributes[axis])[int(far.argmax())]
             return Check("synthetic records", False, f"{name} = {label} is far from what the manifest gives")
     return Check("synthetic records", True, f"the columns of {n:,} records are distributed as the manifest gives")
 

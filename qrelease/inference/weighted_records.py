@@ -30,6 +30,7 @@ _BATCH_CELLS = 1 << 22  # cells of the marginals that are counted in one pass
 _ALWAYS_PARALLEL = 1 << 40  # always worth a thread
 
 _OFFER_DISTANCE = 20  # places in the order of records, from which a row is offered another one
+_LIGHT = 1e-3  # of the mean weight: a record of less is not offered
 _OFFERS = 4  # of near records to each row, after one of any record
 
 
@@ -46,10 +47,11 @@ def exchanged(shape: Sequence[int], codes: Codes16, weights: Floats, rows: Ints,
     errors = len(rows) * (tables.marginals(kept, np.full(len(rows), 1 / len(rows))) - expected)
     offered = rng.permutation(systematic(weights, len(rows), rng))
     record_kernels.exchange(codes, rows, offered, *tables.layout, errors)
+    light = _LIGHT / len(weights)
     for _ in range(_OFFERS):
         offered = np.clip(rows + rng.integers(-_OFFER_DISTANCE, _OFFER_DISTANCE + 1, len(rows)), 0, len(weights) - 1)
-        # No row becomes a record of no weight.
-        offered = np.where(weights[offered] > 0, offered, rows)
+        # No row becomes a record that is as good as ruled out by what was measured: several would in a long table.
+        offered = np.where(weights[offered] > light, offered, rows)
         record_kernels.exchange(codes, rows, offered, *tables.layout, errors)
     return rows
 

@@ -74,7 +74,8 @@ def card(release: Release, filled: Mapping[str, object] | None = None) -> dict[s
             raise InvalidInput(f"a card has no field {name!r} to fill in; there are {', '.join(HOLDERS)}")
         if not isinstance(value, str) or not value.strip():
             raise InvalidInput(f"{name} must be a text, got {value!r}")
-    holder = {name: told.get(name, f"{TO_FILL_IN}: {asked}") for name, asked in HOLDERS.items()}
+    asked = {**HOLDERS, **_asked_of_persons(release)}
+    holder = {name: told.get(name, f"{TO_FILL_IN}: {question}") for name, question in asked.items()}
     return {
         "release": {
             "id": release.id or "none: it was made by an earlier version",
@@ -90,6 +91,18 @@ def card(release: Release, filled: Mapping[str, object] | None = None) -> dict[s
         "accounting": _accounting(release),
         "implementation": _implementation(release),
         "utility": _utility(release),
+    }
+
+
+def _asked_of_persons(release: Release) -> dict[str, str]:
+    """What is asked in other words where whole persons are protected, who may be patients, households or firms."""
+    person = release.domain.person
+    if person is None:
+        return {}
+    kept = "one record was made of all" if release.unit.at_most is None else f"at most {release.unit.at_most:,} kept"
+    return {
+        "records_per_person": f"what a person is here, whose records share a value of {person.column!r}, and how many"
+        f" records one may have; of the records of each {kept}"
     }
 
 
@@ -176,7 +189,11 @@ def _rules(domain: Domain) -> list[str]:
     for axes, rules in by_columns.items():
         below = None
         if len(axes) == 2 and len(rules) > 1:
-            allowed = ~masks(domain, rules)[axes].reshape([domain.shape[a] for a in axes])
+            cells = ~masks(domain, rules)[axes].reshape([domain.shape[a] for a in axes])
+            rows, columns = (domain.attributes[a].values for a in axes)
+            allowed = cells[:rows, :columns]  # the last cells, of missing values, go with any other
+            if not (cells[rows:].all() and cells[:, columns:].all()):
+                allowed = cells
             for child, counts in ((axes[1], allowed.sum(0)), (axes[0], allowed.sum(1))):
                 parents = allowed.size // len(counts)
                 if parents < len(counts) and ((counts == 1) | (counts == parents)).all() and (counts == 1).any():

@@ -98,7 +98,7 @@ def _texts(parts: Iterable[Sequence[str | None]]) -> Column:
 def _groups(answer: NumberTable) -> list[str]:
     """What each line is of: the labels of its group, and its cell or probability."""
     question = answer.question
-    labels = [question.domain[name].labels for name in answer.names]
+    labels = [told_apart(question.domain[name]) for name in answer.names]
     named = [[known[code] for known, code in zip(labels, key, strict=True)] for key in answer.keys.tolist()]
     texts = [" * ".join(parts) or "all" for parts in named]
     if question.kind != "quantile":

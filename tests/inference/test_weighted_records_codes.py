@@ -45,6 +45,17 @@ def test_rows_scatter_less_than_independent_ones():
     assert np.mean(ours) < 0.8 * np.mean(independent)
 
 
+def test_no_row_is_a_record_that_is_as_good_as_ruled_out():
+    rng = np.random.default_rng(1)
+    domain = coded(10, 6, 3, 5, 8, 4)
+    codes = np.stack([rng.integers(0, size, 6_000) for size in domain.shape]).astype(np.uint16)
+    codes[-1] = np.where(np.arange(6_000) % 4 == 0, 3, codes[-1] % 3)
+    weights = np.where(codes[-1] == 3, 1e-12, rng.dirichlet(np.full(6_000, 5.0)))
+    made = WeightedCodes(domain, codes, weights / weights.sum(), 1.0)
+    drawn = made.sample(1_000, rng)  # where such records are exchanged for, five of these rows are
+    assert np.bincount(drawn[-1], minlength=4)[3] == 0
+
+
 def test_a_universe_beyond_any_number():
     domain = Domain.coded({f"c{i}": 181 for i in range(35)})  # 2^262
     codes = np.random.default_rng(0).integers(181, size=(35, 100)).astype(np.uint16)

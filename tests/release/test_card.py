@@ -36,13 +36,14 @@ def test_a_card_says_what_the_manifest_says():
     assert json.loads(json.dumps(found)) == found
 
 
-def test_a_hierarchy_is_one_rule():
+@pytest.mark.parametrize("missing", [(), ("",)])
+def test_a_hierarchy_is_one_rule(missing):
     towns, letters = [f"town{i}" for i in range(6)], "ABC"
     others = {p: ", ".join(repr(t) for i, t in enumerate(towns) if letters[i % 3] != p) for p in letters}
     rules = [f'"province" = \'{p}\' and "town" in {{{others[p]}}}' for p in letters]
     attributes = [
-        qr.Attribute("province", "category", categories=tuple(letters)),
-        qr.Attribute("town", "category", categories=tuple(towns)),
+        qr.Attribute("province", "category", categories=tuple(letters), missing=missing),
+        qr.Attribute("town", "category", categories=tuple(towns), missing=missing),
         qr.Attribute("sex", "category", categories=("f", "m")),
     ]
     domain = qr.Domain(attributes, impossible=[*rules, "province = 'A' and sex = 'm'"])
@@ -51,6 +52,33 @@ def test_a_hierarchy_is_one_rule():
         made = qr.Curator(table, ledger).release(qr.Laplace(), qr.Workload.marginals(domain, 2), qr.PureDP(1.0))
     (line,) = [line for line in card(made)["unprotected quantities"] if line.startswith("public rules")]
     assert line.endswith(": town belongs to province (code list, 6 codes); province = 'A' and sex = 'm'")
+
+
+def test_a_rule_about_missing_values_is_told_beside_its_hierarchy():
+    attributes = [
+        qr.Attribute("province", "category", categories=("A", "B"), missing=("",)),
+        qr.Attribute("town", "category", categories=("a", "b", "c"), missing=("",)),
+    ]
+    rules = ["province = 'A' and town = 'b'", "province = 'B' and town in {'a', 'c'}", "province = '' and town = 'a'"]
+    domain = qr.Domain(attributes, impossible=rules)
+    table = qr.Table(domain, [np.zeros(9, np.uint8)] * 2)
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        made = qr.Curator(table, ledger).release(qr.Laplace(), qr.Workload.marginals(domain, 2), qr.PureDP(1.0))
+    (line,) = [line for line in card(made)["unprotected quantities"] if line.startswith("public rules")]
+    assert line.endswith("; ".join(rules))
+
+
+def test_the_holder_of_persons_is_asked_what_a_person_is():
+    domain = qr.Domain(ADULT.domain.attributes, person=qr.Person("household", at_most=3))
+    table = qr.Table.of_persons(domain, [np.zeros(9, np.uint8)] * 2, np.arange(9) // 3)
+    with qr.Ledger.open(None, qr.PureDP(1.0), person="household") as ledger:
+        made = qr.Curator(table, ledger).release(qr.Laplace(), qr.Workload.marginals(domain, 2), qr.PureDP(1.0))
+    asked = card(made)["from the holder of the data"]["records_per_person"]
+    assert asked.startswith(TO_FILL_IN)
+    assert "'household'" in asked
+    assert "at most 3" in asked
+    assert "the guarantee is for one record" in card(released())["from the holder of the data"]["records_per_person"]
+    assert card(made, {"records_per_person": "ten"})["from the holder of the data"]["records_per_person"] == "ten"
 
 
 @pytest.mark.parametrize(

@@ -393,7 +393,8 @@ def test_a_release_says_person_and_is_read_again(tmp_path, neighbours):
     assert again.spends == release.spends
     assert np.isfinite(again.model_bars()).all()
     page = (tmp_path / "out" / "report.html").read_text()
-    for said in ("Take any one person", "at most 3 records were kept", "The unit is one person", "<em>who</em>"):
+    one = "The unit is one person: all records with one value of <em>who</em>"
+    for said in ("Take any one person", "at most 3 records were kept", one):
         assert said in page
     assert "Take any one record" not in page
     assert ("their number is public, and that of the records is not" in page) == (neighbours is SWAP)

@@ -2,10 +2,12 @@
 
 from itertools import groupby
 
+import numpy as np
 import pytest
 from number_releases import ASKED, with_numbers
 from releases import released
 
+import qrelease as qr
 from qrelease.release.number_rows import COLUMNS, number_rows
 
 
@@ -49,6 +51,20 @@ def test_values_are_those_of_the_answer_to_six_digits(place):
         assert [float(row[name]) for row in rows] == pytest.approx(numbers.tolist(), rel=1e-5, nan_ok=True)
     assert {row["note"] for row in rows} == {answer.note}
     assert all(float(row["low"]) <= float(row["value"]) <= float(row["high"]) for row in rows)
+
+
+def test_a_group_of_missing_values_is_not_named_as_everybody():
+    attributes = (
+        qr.Attribute("pay", "coded", codes=9, ordered=True),
+        qr.Attribute("town", "category", categories=("A", "B"), missing=("",)),
+    )
+    domain = qr.Domain(attributes)
+    table = qr.Table(domain, (np.arange(90) % 9, np.arange(90) % 3))
+    with qr.Ledger.open(None, qr.ZCDP(1.0)) as ledger:
+        curator = qr.Curator(table, ledger, qr.Entropy.insecure(1))
+        sums = qr.NumberSums(["mean:pay by town", "mean:pay"])
+        made = curator.release(sums, qr.Workload.marginals(domain, [["town"]]), qr.ZCDP(1.0))
+    assert [row[1] for row in number_rows(made)] == ["A", "B", "(missing)", "all"]
 
 
 def test_a_release_without_sums_has_no_lines():

@@ -22,7 +22,7 @@ from qrelease.errors import QReleaseError
 
 COMMANDS = {
     "demo": "Release the bundled Adult table; show its error.",
-    "schema": "Draft a schema for a table, or learn what it leaves open.",
+    "schema": "Draft a schema for a table, check a table against one, or learn what it leaves open.",
     "dummy": "Make up a table of a schema, to try code on. Reads no data.",
     "count": "PRIVATE: count the shards of a table exactly, so that they can be released elsewhere.",
     "plan": "What each mechanism promises, and what a target costs. Reads no data.",
@@ -140,7 +140,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from importlib.metadata import version
 
-        parser.exit(message=f"qrelease {version('qrelease')}\n")
+        print(f"qrelease {version('qrelease')}")
+        parser.exit()
 
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:

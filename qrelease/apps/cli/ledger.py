@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from math import fsum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qrelease.apps.cli.shared import LEDGER, action, ledger_place, opened, told
 from qrelease.privacy.costs import cost_of
@@ -53,11 +53,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _show(arguments: argparse.Namespace) -> None:
     from qrelease.privacy.conversions import zcdp_epsilon
+    from qrelease.privacy.resuming import public_part, releases
 
     with opened(arguments.ledger) as ledger:
         if arguments.json:
-            from qrelease.privacy.resuming import public_part
-
             print(json.dumps(public_part(ledger), indent=1))
             return
         unit = "" if ledger.person is None else f" of persons by {ledger.person}"
@@ -75,8 +74,9 @@ def _show(arguments: argparse.Namespace) -> None:
         history = ledger.history()
         if "delta" in ledger.total.to_json() and any("rho" in entry.cost.to_json() for entry in history):
             print(f"        {_LESS}")
+        made = releases(ledger)
         for run in [[entry] for entry in history] if arguments.all else _runs(history):
-            print(_line(run, delta))
+            print(_line(run, delta), _release(run, made), sep="")
 
 
 def _at_most(left: Cost | None) -> str:
@@ -111,6 +111,12 @@ def _line(run: Sequence[Entry], delta: float | None) -> str:
     sums = {name: fsum(entry.cost.to_json()[name] for entry in run) for name in first.cost.to_json()}
     cost = ", ".join(f"{name}={value:.6g}" for name, value in sums.items()) + _alone(sums, delta)
     return f"{first.time}  {first.kind:7} {cost}  {first.label} ({len(run):,} charges){_rows(first)}"
+
+
+def _release(run: Sequence[Entry], made: Mapping[int, Mapping[str, Any]]) -> str:
+    """The beginning of the id of the release that a charge paid for, as its manifest, its card and `verify` say it."""
+    found = made.get(run[0].id) if len(run) == 1 else None
+    return f"  release {found['release'][:8]}" if found else ""
 
 
 def _alone(cost: Mapping[str, float], delta: float | None) -> str:

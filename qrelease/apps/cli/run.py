@@ -16,7 +16,19 @@ _TABLE = ("data", "schema", "parent", "query", "separator", "quote", "decimal", 
 _COMMON = (*_TABLE, "ledger", "dataset", "neighbours", "columns", "total", "release")
 _PATHS = ("data", "schema", "parent", "ledger", "out", "sign")
 _OWN = ("out", "epsilon", "delta", "rho", "mechanism", "workload", "columns", "rounds", "size", "alpha", "records")
-_MORE = ("weighted_records", "order", "rows", "weighted", "answers", "out_format", "weak", "sign", "parent", "both")
+_MORE = (
+    "weighted_records",
+    "order",
+    "rows",
+    "weighted",
+    "answers",
+    "out_format",
+    "weak",
+    "sign",
+    "parent",
+    "both",
+    "schema",
+)
 _NUMBERS = ("numbers", "clip", "numbers_share")
 _REPEATED = ("workload", "numbers", "clip")  # one text, or a list of them
 
@@ -80,7 +92,7 @@ def _read(file: Path) -> list[argparse.Namespace]:
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise InvalidInput(f"{file}: {error}") from None
     content = _checked(f"{file}", content, _COMMON)
-    for needed in ("data", "schema", "release"):
+    for needed in ("data", "release"):
         if needed not in content:
             raise InvalidInput(f"{file}: {needed} is missing")
     releases, total = content.pop("release"), content.pop("total", None)
@@ -96,6 +108,8 @@ def _read(file: Path) -> list[argparse.Namespace]:
         release = _checked(where, release, _OWN + _MORE + _NUMBERS)
         if "out" not in release:
             raise InvalidInput(f"{where}: out is missing")
+        if "schema" not in content | release:
+            raise InvalidInput(f"{where}: schema is missing, here and for all of {file}")
         jobs.append(_parsed(where, file.parent, content | totals | release))
     if len({job.out for job in jobs}) < len(jobs):
         raise InvalidInput(f"{file}: two releases have the same out")

@@ -1,7 +1,8 @@
-"""`qrelease schema draft` and `qrelease schema learn`."""
+"""`qrelease schema draft`, `qrelease schema check` and `qrelease schema learn`."""
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 from qrelease._util.owner_only import new_for_owner
@@ -56,6 +57,17 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="with --person: how many records of each are kept, from what is publicly known of such tables",
     )
     draft.add_argument("--out", type=Path, help="the file to write (default: standard output)")
+    check = action(
+        actions,
+        "check",
+        _check,
+        "NOT PRIVATE: list all values of a table that a schema refuses or moves, with exact counts; for the data holder"
+        " only. The exit code is 1 where a value is refused.",
+    )
+    check.add_argument("data", type=data_place, help=DATA)
+    query_option(check)
+    dialect_options(check)
+    check.add_argument("--schema", type=Path, required=True, help="the schema, a TOML file")
     learn = action(actions, "learn", _learn, "Learn the bins and categories that a schema leaves open, for a charge.")
     learn.set_defaults(uncharged="nothing was charged")
     data_options(learn)
@@ -98,6 +110,15 @@ def _draft(arguments: argparse.Namespace) -> None:
     except OSError as error:
         raise InvalidInput(f"{arguments.out} cannot be written: {error.strerror}") from None
     print(f"wrote {arguments.out}: review every entry, then set its reviewed = true")
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from qrelease.data.schema_check import check
+
+    print("NOT PRIVATE: exact counts of the records; do not publish", file=sys.stderr)
+    found = check(arguments.data, arguments.schema, dialect=dialect_of(arguments), query=arguments.query)
+    print(found)
+    return 0 if found.holds else 1
 
 
 def _learn(arguments: argparse.Namespace) -> None:

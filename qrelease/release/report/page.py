@@ -24,7 +24,7 @@ from qrelease.noise.distributions import CONFIDENCE
 from qrelease.privacy.conversions import guessing_chance
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, Spend
 from qrelease.privacy.filters import Filter
-from qrelease.queries.families import Cells, Intervals, Queries, Vectors
+from qrelease.queries.families import Cells, Intervals, Queries, Residuals, Vectors
 from qrelease.queries.workload import Workload
 from qrelease.release.answer_table import MAX_ANSWERS
 from qrelease.release.parameter_words import in_words
@@ -189,10 +189,11 @@ def _limits(release: Release) -> str:
     grows = "ρ is g² times" if isinstance(release.cost, ZCDP) else "ε is g times"
     further = ", and δ grows faster still" if isinstance(release.cost, ApproxDP) and release.cost.delta else ""
     unit = f"The unit is one record. Somebody with g records in the table is protected less: {grows} as large{further}."
-    if is_person(release):
+    person = release.workload.domain.person
+    if is_person(release) and person is not None:
         unit = (
-            "The unit is one person. A group of g persons, such as a household, is protected less: "
-            f"{grows} as large{further}."
+            f"The unit is one person: all records with one value of <em>{text(person.column)}</em>. A group of g such"
+            f" persons is protected less: {grows} as large{further}."
         )
     items = (
         unit,
@@ -383,20 +384,22 @@ def _measured(release: Release) -> str:
     header = {"columns": False, "answers": True, "noise": False, "scale": True, "times": True, "error bar": True}
     return (
         f"<h2>What was measured</h2><p>{whole:,} groups of answers were drawn with noise{chosen}; everything else"
-        " follows from that. The scale and the error bar are those of the numbers that were measured: counts of"
-        " records, or, where that is more exact, sums of counts times whole numbers. The exact number lies within the"
+        " follows from that. The scale and the error bar are in the unit of what was measured: records, also where"
+        " residuals were, which are what a count says beyond those of fewer columns. The exact number lies within the"
         f" error bar around the noisy one with probability {CONFIDENCE:.0%}, for each by itself.</p>"
         f"{folded('Every measurement', len(rows))}{html_table(header, rows, whole)}</details>"
     )
 
 
 def _measurement(release: Release, m: Measurement) -> tuple[str, ...]:
-    half = m.noise.half_width(m.repeats) / m.repeats
+    # Residuals are drawn as whole numbers, so many times what they are in records.
+    multiple = m.group.queries.multiple if isinstance(m.group.queries, Residuals) else 1
+    scale, half = m.noise.scale / multiple, m.noise.half_width(m.repeats) / m.repeats / multiple
     return (
         text(" × ".join(release.domain.names[a] for a in m.group.axes)) or "all records",
         f"{m.group.queries.count:,}",
         m.noise.law,
-        f"{m.noise.scale:,.3g}" if m.noise.scale < 1000 else f"{m.noise.scale:,.0f}",
+        f"{scale:,.3g}" if scale < 1000 else f"{scale:,.0f}",
         str(m.repeats),
         f"± {half:,.1f}" if half < 1000 else f"± {half:,.0f}",
     )

@@ -12,6 +12,7 @@ from typing import NoReturn
 import pytest
 from commands import release
 
+import qrelease as qr
 from qrelease.apps.cli import COMMANDS, main
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
@@ -217,3 +218,9 @@ def test_no_folder_for_compiled_code_is_one_line(folder: Path) -> None:
     assert "name a folder of your own in NUMBA_CACHE_DIR" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not (folder / "people.ledger").exists()
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out.split() == ["qrelease", qr.__version__]

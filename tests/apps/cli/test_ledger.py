@@ -1,5 +1,6 @@
 """The commands of a ledger: what was spent, and what is left of which total."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,15 @@ def test_charges_in_rho_are_told_in_epsilon_too(folder: Path, capsys: pytest.Cap
     for line, rho, label in ((session, 0.004, "a session"), (answers, 0.003, "answers (2 charges)")):
         epsilon = zcdp_epsilon(rho, 1e-9)
         assert f"rho={rho} (epsilon={epsilon:.3g} at delta=1e-09 by itself)  online: {label}" in line
+
+
+def test_a_charge_names_the_release_that_it_paid_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--total-epsilon", "2")
+    assert release(*options, out="first") == 0
+    assert release(*options, out="second") == 0
+    capsys.readouterr()
+    assert main(["ledger", "show", "people.ledger"]) == 0
+    total, *charges = capsys.readouterr().out.splitlines()[-3:]
+    assert "  release " not in total
+    ids = [json.loads((folder / out / "release.json").read_text())["id"] for out in ("first", "second")]
+    assert [line.rpartition("  release ")[2] for line in charges] == [each[:8] for each in ids]

@@ -11,6 +11,7 @@ from qrelease.errors import BudgetExceeded
 from qrelease.privacy import ZCDP, ApproxDP, Cost, PureDP
 from qrelease.privacy.conversions import zcdp_epsilon
 from qrelease.privacy.ledger import Ledger
+from qrelease.release.reader import load
 
 JOBS = """
 data = "people.csv"
@@ -76,6 +77,17 @@ def test_numbers_can_be_asked_for_too(folder: Path) -> None:
     assert (folder / "two" / "synthetic.parquet").exists()
 
 
+def test_a_release_may_have_a_schema_of_its_own(folder: Path) -> None:
+    one = (folder / "people.toml").read_text()
+    (folder / "other.toml").write_text(one.replace('"x", "y"', '"x", "y", "z"'))
+    jobs = JOBS.replace('workload = ["marginals:a", "marginals:b"]\n', 'schema = "other.toml"\n')
+    (folder / "jobs.toml").write_text(jobs.replace('workload = "marginals:2"\n', ""))
+    assert main(["run", str(folder / "jobs.toml")]) == 0
+    sizes = [[len(a.categories) for a in load(folder / out).domain] for out in ("one", "two")]
+    assert sizes == [[2, 2], [3, 3]]
+    assert charges(folder) == 2
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -86,7 +98,8 @@ def test_numbers_can_be_asked_for_too(folder: Path) -> None:
         ('out = "two"', "", "release 2: out is missing"),
         ('out = "two"', 'out = "two"\nclip = "a=0..1"', "release 2: --clip and --numbers-share need --numbers"),
         ("answers = false", 'out-format = "csv"\nout_format = "csv"', "release 2: out_format is given twice"),
-        ('schema = "people.toml"', "", "schema is missing"),
+        ('schema = "people.toml"', "", "release 1: schema is missing"),
+        ('out = "two"', 'out = "two"\nschema = 5', "release 2: schema takes a text, got 5"),
         ("epsilon = 1,", "", "total: epsilon is missing"),
         ("[[release]]", "[[relaese]]", "unknown 'relaese'"),
         ("total = {", "total = ", "jobs.toml: "),

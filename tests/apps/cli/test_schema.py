@@ -255,3 +255,22 @@ def test_a_draft_of_no_person_is_not_made(towns, capsys, more, told):
 def test_the_command_says_of_which_columns_nothing_was_named(towns, capsys):
     assert main([*LEARN[:-1], "0.05", "--delta", "1e-12"]) == 0
     assert "warning: town: no text is of enough records" in capsys.readouterr().err
+
+
+def test_a_check_lists_all_that_is_refused_and_ends_with_1(towns, capsys):
+    schema = ["--schema", "draft.toml"]
+    assert main(["schema", "check", "towns.csv", *schema]) == 0
+    said = capsys.readouterr()
+    assert "NOT PRIVATE" in said.err
+    assert said.out.startswith("400 records\n")
+    lines = Path("towns.csv").read_text().splitlines()
+    column = lines[0].split(",").index("hours")
+    for place, wrong in ((3, "many"), (7, "few")):
+        fields = lines[place].split(",")
+        fields[column] = wrong
+        lines[place] = ",".join(fields)
+    Path("towns.csv").write_text("\n".join(lines) + "\n")
+    assert main(["schema", "check", "towns.csv", *schema]) == 1
+    out = capsys.readouterr().out
+    assert "'many' (1, first in record 3)" in out
+    assert "'few' (1, first in record 7)" in out

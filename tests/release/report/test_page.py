@@ -27,6 +27,7 @@ from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.costs import Spend
+from qrelease.queries.families import Residuals
 from qrelease.queries.oracles import PredicateOracle
 from qrelease.queries.vc import small_database_error
 from qrelease.queries.workload import Workload
@@ -254,6 +255,19 @@ def test_every_measurement_is_listed_with_its_noise():
         assert " × ".join(PEOPLE.names[a] for a in m.group.axes) in found
         assert f"± {m.noise.half_width(m.repeats) / m.repeats:,.1f}" in found
         assert m.noise.law in found
+
+
+def test_residuals_are_listed_in_records():
+    release = released(MaxEnt(), Workload.marginals(PEOPLE, 2), ZCDP(0.5))
+    residuals = [m for m in release.measurements if isinstance(m.group.queries, Residuals)]
+    assert residuals
+    found = Page(html(release)).text
+    for m in residuals:
+        drawn = m.noise.half_width(m.repeats) / m.repeats
+        assert f"± {drawn / m.group.queries.multiple:,.1f}" in found
+        # By itself a residual says no more of a cell than its marginal does, whose interval is of this width.
+        asked = Workload(PEOPLE, tuple(g for g in release.workload.groups if set(m.group.axes) <= set(g.axes)))
+        assert drawn / m.group.queries.multiple < 2 * release.error_bars(asked)[1].max() < drawn
 
 
 def test_long_tables_are_cut_and_say_so():

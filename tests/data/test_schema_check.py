@@ -1,0 +1,116 @@
+"""What a schema refuses or moves of a table: every value, not only the first, as reading the table has it."""
+
+import pytest
+
+from qrelease.data.schema_check import check
+from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
+
+SCHEMA = """
+[[attribute]]
+name = "age"
+kind = "number"
+bins = [0, 18, 65, 120]
+integer = true
+
+[[attribute]]
+name = "sex"
+kind = "category"
+categories = ["F", "M"]
+missing = ["", "?"]
+outside = "missing"
+
+[[attribute]]
+name = "pay"
+kind = "number"
+within = [0, 1000]
+step = 1
+bins = 4
+outside = "clip"
+"""
+
+PERSON = '\n[person]\ncolumn = "who"\nat_most = 2\nmissing = ["-"]\n'
+
+ROWS = [
+    ("a", "17", "F", "12"),
+    ("a", "-1", "X", "12"),
+    ("a", "199", "?", "2000"),
+    ("b", "199", " M ", "1e3"),
+    ("-", "40.0", "X", "-3"),
+]
+
+
+def written(folder, schema=SCHEMA, rows=ROWS):
+    (folder / "schema.toml").write_text(schema)
+    lines = [",".join(row) for row in [("who", "age", "sex", "pay"), *rows]]
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    return folder / "people.csv", folder / "schema.toml"
+
+
+def test_every_value_without_a_place_is_listed(tmp_path):
+    found = check(*written(tmp_path))
+    age, sex, pay = found.columns
+    assert dict(age.refused) == {"-1": 1, "199": 2}
+    assert age.first == {"-1": 2, "199": 3}
+    assert dict(sex.moved) == {"X": 2}
+    assert sex.missing == 1
+    assert dict(pay.moved) == {"2000": 1, "-3": 1}
+    assert not pay.refused
+    assert not found.holds
+    assert found.records == 5
+    assert str(found).splitlines() == [
+        "5 records",
+        "age: REFUSED in 3 records: '199' (2, first in record 3), '-1' (1, first in record 2)",
+        "sex: 1 record missing, by a mark of the schema",
+        "sex: counted as missing in 2 records: 'X' (2, first in record 2)",
+        "pay: counted in the nearest bin in 2 records: '2000' (1, first in record 3), '-3' (1, first in record 5)",
+        "a release stops at the first REFUSED value",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("wrong", ["-1", "199", "40", "forty", ""])
+def test_it_refuses_what_reading_refuses(tmp_path, wrong, kind):
+    path, schema = written(tmp_path, rows=[("a", wrong, "F", "1"), ("b", "5", "M", "2")])
+    if kind == "parquet":
+        polars = pytest.importorskip("polars")
+        pytest.importorskip("pyarrow")
+        path = tmp_path / "people.parquet"
+        polars.read_csv(tmp_path / "people.csv", infer_schema_length=0).write_parquet(path)
+    refused = False
+    try:
+        Table.read(path, schema)
+    except InvalidInput:
+        refused = True
+    assert check(path, schema).holds is not refused
+
+
+def test_persons_and_what_a_bound_leaves_out(tmp_path):
+    found = check(*written(tmp_path, SCHEMA + PERSON))
+    told = "who: 2 persons, of at most 3 records each; at_most = 2 leaves out 1 of 4 records; 1 record of nobody"
+    assert found.persons.startswith(told)
+    assert not found.keyless
+
+
+def test_a_record_without_a_key_is_refused(tmp_path):
+    good = [("a", "17", "F", "12"), ("b", "30", "M", "0")]
+    assert check(*written(tmp_path, SCHEMA + PERSON, good)).holds
+    found = check(*written(tmp_path, SCHEMA + PERSON, [*good, ("", "30", "M", "0")]))
+    assert not found.holds
+    assert "REFUSED: 1 record without a key" in str(found)
+
+
+def test_bins_and_categories_that_are_yet_to_be_learned(tmp_path):
+    schema = SCHEMA.replace("bins = 4", "bins = { learn = 4 }")
+    schema = schema.replace('categories = ["F", "M"]', "categories = { learn = true, at_most = 9 }")
+    schema = schema.replace('missing = ["", "?"]\noutside = "missing"', 'missing = ["", "?"]')
+    age, sex, pay = check(*written(tmp_path, schema)).columns
+    assert not sex.refused
+    assert dict(pay.moved) == {"2000": 1, "-3": 1}
+    assert dict(age.refused) == {"-1": 1, "199": 2}
+
+
+def test_a_column_that_is_not_there(tmp_path):
+    path, schema = written(tmp_path, SCHEMA.replace('"pay"', '"rent"'))
+    with pytest.raises(InvalidInput, match="no column 'rent'"):
+        check(path, schema)
