@@ -26,7 +26,7 @@ from qrelease.inference.measurement import noise_for
 from qrelease.inference.nets import quantiles, small_databases
 from qrelease.mechanisms import matrix
 from qrelease.mechanisms.accuracy import Promising
-from qrelease.mechanisms.auto import MAX_SIMULATED, choose, foretold
+from qrelease.mechanisms.auto import MAX_SIMULATED, Auto, choose, foretold
 from qrelease.mechanisms.base import OnlineMechanism, check_parts
 from qrelease.mechanisms.expected_errors import marginals_alone
 from qrelease.mechanisms.forecasts import Forecasting, pace, rough
@@ -389,7 +389,7 @@ def plan(
         raise InvalidInput(
             f"no theorem promises an error of {target:g} at any epsilon, nor to any number of records at {cost}"
         )
-    planned = NumberSums(numbers, clip or (), (), MaxEnt(), numbers_share) if numbers else None
+    planned = NumberSums(numbers, clip or (), (), Auto(n), numbers_share) if numbers else None
     auto = found.taken(cost) if trials else ""
     simulation, note = None, ""
     try:

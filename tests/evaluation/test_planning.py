@@ -18,11 +18,10 @@ from qrelease.evaluation import planning
 from qrelease.evaluation.planning import CONTENDERS, Setting, least_enough, plan
 from qrelease.mechanisms import additive_noise
 from qrelease.mechanisms.accuracy import Promising
-from qrelease.mechanisms.auto import choose
+from qrelease.mechanisms.auto import Auto, choose
 from qrelease.mechanisms.forecasts import pace, rough
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.weighted_records import FittedRecords
@@ -213,7 +212,7 @@ def test_a_plan_says_how_accurate_numbers_will_be(neighbours):
     assert [round(n.records) for n in found.numbers] == [500, 2500, 500, 5000]
     with Ledger.open(None, cost, neighbours=neighbours) as ledger:
         made = Curator(table, ledger, Entropy.insecure(1)).release(
-            NumberSums(questions, mechanism=MaxEnt()), asked, cost
+            NumberSums(questions, mechanism=Auto(5_000)), asked, cost
         )
     for foretold in found.numbers:
         of = made.measured_sums.answer(foretold.question, made.measurements[:0])

@@ -547,7 +547,7 @@ def _foretell(
         from qrelease.mechanisms.number_sums import NumberSums
 
         if isinstance(mechanism, NumberSums) and mechanism.mechanism is not None:  # what its share will be like
-            cost, mechanism = mechanism.of_counts(cost), mechanism.mechanism
+            cost, mechanism = mechanism.of_counts(workload, cost, unit.relation), mechanism.mechanism
     among: tuple[Mechanism, ...] = (mechanism,)
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import foretold
