@@ -278,6 +278,7 @@ class NumberSums:
         if not isinstance(cost, ApproxDP):
             return self._of(cost)
         in_epsilon, in_rho = self._of_epsilon(cost), self._of(cost)
+        assert isinstance(in_epsilon.sums, PureDP)
         in_rho = replace(in_rho, instead=in_epsilon.sums)
         return in_rho if self._as_good(workload, in_rho, in_epsilon, neighbours) else in_epsilon
 

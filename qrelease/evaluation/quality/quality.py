@@ -219,7 +219,7 @@ def quality(
     True
     """
     started = time.perf_counter()
-    if synthetic.domain != real.domain.of_rows:
+    if synthetic.domain.of_rows != real.domain.of_rows:
         raise InvalidInput("the synthetic table is over another universe than the real one")
     if min(len(real), len(synthetic)) < 20:
         raise InvalidInput("at least 20 records of each table are compared")
