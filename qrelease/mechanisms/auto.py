@@ -77,9 +77,9 @@ _NUMBERS_ALONE: Final = 0.9
 
 _NO_DELTA: Final = "of noise for epsilon alone, which is less than that for the delta"
 
-_USELESS: Final = (
-    "the delta gains nothing here, there is less noise for epsilon alone: leave it out, and keep it"
-)
+_FOR_THE_DELTA: Final = "it would spend the delta, and there is less noise for epsilon alone"
+
+_USELESS: Final = "the delta gains nothing here, there is less noise for epsilon alone: leave it out, and keep it"
 
 _SIMULATED_TOO: Final = 2.0
 """How many times the variance of noise for ε alone may be that for ρ, and its mechanisms be simulated too."""
@@ -250,9 +250,11 @@ def choose(
     """
     ways = _ways(workload, cost, neighbours, records, table=table)
     way, chosen, found = _best(ways, workload, records, neighbours)
+    refusals = way.refusals
     if way.cost != cost:
         found = [replace(p, why=f"{p.why}; {_NO_DELTA}") if p == chosen else p for p in found]
-    found += [Prediction(name, None, f"cannot run: {why}") for name, why in way.refusals.items()]
+        refusals = {name: ways[0].refusals.get(name, InvalidInput(_FOR_THE_DELTA)) for name in way.refusals}
+    found += [Prediction(name, None, f"cannot run: {why}") for name, why in refusals.items()]
     found.sort(key=lambda p: (p.mechanism != chosen.mechanism, math.inf if p.measure is None else p.measure))
     return ChosenMechanism(way.able[chosen.mechanism], tuple(found), way.cost)
 

@@ -75,7 +75,7 @@ _CELL: Final = 64
 
 @final
 @dataclass(frozen=True)
-class _Division:
+class Division:
     """How a cost is divided.
 
     learning  what learns bounds, if any are to be learned
@@ -204,7 +204,7 @@ class NumberSums:
         unread = [c for c in [*self.clips, *self.learn] if all(m.column != c for m in self.measures(workload))]
         if unread:
             raise InvalidInput(f"no question is about the values of {unread[0]!r}, whose bounds are asked for")
-        division = self._divided(workload, cost, neighbours)
+        division = divided(self, workload, cost, neighbours)
         if self.mechanism is not None:
             assert division.counts is not None
             self.mechanism.check(workload, division.counts, neighbours)
@@ -212,7 +212,7 @@ class NumberSums:
             if domain[column].values < 2:
                 raise InvalidInput(f"bounds of {column!r} are learned at the edges of its bins, of which there is one")
             Workload.prefixes(domain, column)  # which are counted to choose them: it refuses what has no order
-        plan = self._plan(workload, self.clips, division, neighbours)
+        plan = division_plan(self, workload, self.clips, division, neighbours)
         cells = sum(part.group.queries.count for part in plan.parts)
         memory.check(_CELL * cells, f"{cells:,} cells of sums", "ask for fewer questions")
         for part in plan.parts:
@@ -240,8 +240,8 @@ class NumberSums:
         MeasuredSums
             It answers the questions.
         """
-        domain, division = workload.domain, self._divided(workload, cost, neighbours)
-        parts = self._plan(workload, self.clips, division, neighbours).parts
+        domain, division = workload.domain, divided(self, workload, cost, neighbours)
+        parts = division_plan(self, workload, self.clips, division, neighbours).parts
         measured = []
         for part in parts:
             cells = domain.cells(part.group.axes)
@@ -268,75 +268,16 @@ class NumberSums:
         Cost
             All of it, where there is no other mechanism.
         """
-        counts = self._divided(workload, cost, neighbours).counts
+        counts = divided(self, workload, cost, neighbours).counts
         return cost if counts is None else counts
-
-    def _divided(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> _Division:
-        """In ρ or in ε: see the module. It looks at no data, and is the same whenever it is asked for."""
-        if is_pure(cost):
-            return self._of(PureDP(cost.epsilon) if isinstance(cost, ApproxDP) else cost)
-        if not isinstance(cost, ApproxDP):
-            return self._of(cost)
-        in_epsilon, in_rho = self._of_epsilon(cost), self._of(cost)
-        assert isinstance(in_epsilon.sums, PureDP)
-        in_rho = replace(in_rho, instead=in_epsilon.sums)
-        return in_rho if self._as_good(workload, in_rho, in_epsilon, neighbours) else in_epsilon
-
-    def _of(self, cost: Cost) -> _Division:
-        """In ρ, or in ε where there is no δ: parts of those add up without loss."""
-        learning: PureDP | ZCDP | None = None
-        counts: Cost | None = None
-        if self.learn:
-            learning, cost = split(currency(cost), [_LEARNING, 1 - _LEARNING])
-        if self.mechanism is not None:
-            counts, cost = split(currency(cost), [1 - self.share, self.share])
-        return _Division(learning, counts, cost)
-
-    def _of_epsilon(self, cost: ApproxDP) -> _Division:
-        """In ε, with all of δ for the other mechanism: what it then has in ρ is backed by what of ε is left."""
-        found = self._of(PureDP(cost.epsilon))
-        if found.counts is None:
-            return found
-        assert isinstance(found.counts, PureDP)
-        return replace(found, counts=ApproxDP(found.counts.epsilon, cost.delta))
-
-    def _as_good(self, workload: Workload, found: _Division, other: _Division, neighbours: Neighbours) -> bool:
-        """Whether by one division nothing is expected to be worse than by the other one without its δ."""
-        plans = [self._plan(workload, self.clips, each, neighbours).errors(each.sums) for each in (found, other)]
-        if (plans[0] > plans[1]).any():
-            return False
-        if self.mechanism is None:
-            return True
-        assert found.counts is not None
-        if getattr(self.mechanism, "either_noise", False):
-            assert isinstance(other.counts, ApproxDP)
-            alone = PureDP(other.counts.epsilon)
-            return squared_noise(workload, found.counts, neighbours) <= squared_noise(workload, alone, neighbours)
-        try:
-            with memory.unused():
-                self.mechanism.check(workload, found.counts, neighbours)
-        except QReleaseError:  # it spends no ρ
-            return False
-        return True
-
-    def _plan(
-        self,
-        workload: Workload,
-        clips: Mapping[str, tuple[float, float]],
-        division: _Division,
-        neighbours: Neighbours,
-    ) -> SumsPlan:
-        together = self.mechanism is None
-        asked = tuple(self.questions), tuple(sorted(clips.items())), self.share, together, workload
-        return _planned(*asked, division.sums, division.instead, neighbours)
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Learn bounds, where that is asked for; measure all tables at once; and fit, or let the other mechanism."""
-        division = self._divided(workload, cost, private.neighbours)
+        division = divided(self, workload, cost, private.neighbours)
         clips = dict(self.clips)
         if division.learning is not None:
             clips |= self._learned(private, workload, division.learning, division)
-        plan = self._plan(workload, clips, division, private.neighbours)
+        plan = division_plan(self, workload, clips, division, private.neighbours)
         measured = private.measure_sums(plan.parts, division.sums)
         public = None if private.public_records is None else float(private.public_records)
         choices: dict[str, Any] = {"shares": shares_of(plan.parts)}
@@ -361,11 +302,11 @@ class NumberSums:
         return MechanismResult(*_synopsis(workload, plain, public, choices), measured_sums=sums)
 
     def _learned(
-        self, private: Private, workload: Workload, cost: PureDP | ZCDP, division: _Division
+        self, private: Private, workload: Workload, cost: PureDP | ZCDP, division: Division
     ) -> dict[str, tuple[float, float]]:
         """Bounds of each column, at edges of its bins, two selections a column."""
         found = {}
-        plan = self._plan(workload, self.clips, division, private.neighbours)
+        plan = division_plan(self, workload, self.clips, division, private.neighbours)
         rule = better_rule(cost)
         price = split(cost, [1.0] * (2 * len(self.learn)))[-1]
         for column in self.learn:
@@ -383,6 +324,71 @@ class NumberSums:
                 low, high = max(low - 1, 0), min(low + 1, grid.size - 1)
             found[column] = float(grid.value(low)), float(grid.value(high))
         return found
+
+
+def divided(sums: NumberSums, workload: Workload, cost: Cost, neighbours: Neighbours) -> Division:
+    """In ρ or in ε: see the module. It looks at no data, and is the same whenever it is asked for."""
+    if is_pure(cost):
+        return in_one_currency(sums, PureDP(cost.epsilon) if isinstance(cost, ApproxDP) else cost)
+    if not isinstance(cost, ApproxDP):
+        return in_one_currency(sums, cost)
+    epsilon_alone, in_rho = in_epsilon(sums, cost), in_one_currency(sums, cost)
+    assert isinstance(epsilon_alone.sums, PureDP)
+    in_rho = replace(in_rho, instead=epsilon_alone.sums)
+    return in_rho if _as_good(sums, workload, in_rho, epsilon_alone, neighbours) else epsilon_alone
+
+
+def in_one_currency(sums: NumberSums, cost: Cost) -> Division:
+    """In ρ, or in ε where there is no δ: parts of those add up without loss."""
+    learning: PureDP | ZCDP | None = None
+    counts: Cost | None = None
+    if sums.learn:
+        learning, cost = split(currency(cost), [_LEARNING, 1 - _LEARNING])
+    if sums.mechanism is not None:
+        counts, cost = split(currency(cost), [1 - sums.share, sums.share])
+    return Division(learning, counts, cost)
+
+
+def in_epsilon(sums: NumberSums, cost: ApproxDP) -> Division:
+    """In ε, with all of δ for the other mechanism: what it then has in ρ is backed by what of ε is left."""
+    found = in_one_currency(sums, PureDP(cost.epsilon))
+    if found.counts is None:
+        return found
+    assert isinstance(found.counts, PureDP)
+    return replace(found, counts=ApproxDP(found.counts.epsilon, cost.delta))
+
+
+def _as_good(sums: NumberSums, workload: Workload, found: Division, other: Division, neighbours: Neighbours) -> bool:
+    """Whether by one division nothing is expected to be worse than by the other one without its δ."""
+    plans = [division_plan(sums, workload, sums.clips, each, neighbours).errors(each.sums) for each in (found, other)]
+    if (plans[0] > plans[1]).any():
+        return False
+    if sums.mechanism is None:
+        return True
+    assert found.counts is not None
+    if getattr(sums.mechanism, "either_noise", False):
+        assert isinstance(other.counts, ApproxDP)
+        alone = PureDP(other.counts.epsilon)
+        return squared_noise(workload, found.counts, neighbours) <= squared_noise(workload, alone, neighbours)
+    try:
+        with memory.unused():
+            sums.mechanism.check(workload, found.counts, neighbours)
+    except QReleaseError:  # it spends no ρ
+        return False
+    return True
+
+
+def division_plan(
+    sums: NumberSums,
+    workload: Workload,
+    clips: Mapping[str, tuple[float, float]],
+    division: Division,
+    neighbours: Neighbours,
+) -> SumsPlan:
+    """The plan of the sums under a division, for bounds that are given or were learned."""
+    together = sums.mechanism is None
+    asked = tuple(sums.questions), tuple(sorted(clips.items())), sums.share, together, workload
+    return _planned(*asked, division.sums, division.instead, neighbours)
 
 
 def _kept(domain: Domain, measure: Measure) -> float:
@@ -423,7 +429,7 @@ def _planned(
 ) -> SumsPlan:
     """The plan for the questions, and for the workload's marginals where these are measured with them.
 
-    instead  see `_Division`
+    instead  see `Division`
     """
     domain = workload.domain
     asked = list(_needs(domain, questions, dict(clips)))

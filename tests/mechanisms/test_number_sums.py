@@ -18,7 +18,7 @@ from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.measured_values import record_values, table_of_sums
-from qrelease.mechanisms.number_sums import NumberSums
+from qrelease.mechanisms.number_sums import NumberSums, divided, division_plan, in_epsilon, in_one_currency
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import counting_first, currency
 from qrelease.noise.entropy import Entropy
@@ -425,10 +425,10 @@ def test_few_numbers_are_as_close_with_a_delta_as_without(mechanism, learn):
     if not learn:  # else the bounds may differ, for which other noise is drawn
         assert laws[0] == laws[1]
     assert {law.law for law in laws[0]} == {"discrete Laplace"}
-    in_rho = sums._of(both)
-    plan = sums._plan(asked, {}, in_rho, ADD)
-    alone = sums._plan(asked, {}, sums._of_epsilon(both), ADD)
-    assert (plan.errors(in_rho.sums) > 1.5 * alone.errors(sums._of_epsilon(both).sums)).any()
+    in_rho = in_one_currency(sums, both)
+    plan = division_plan(sums, asked, {}, in_rho, ADD)
+    alone = division_plan(sums, asked, {}, in_epsilon(sums, both), ADD)
+    assert (plan.errors(in_rho.sums) > 1.5 * alone.errors(in_epsilon(sums, both).sums)).any()
 
 
 @pytest.mark.parametrize("mechanism", [None, Auto(2000), MaxEnt()], ids=str)
@@ -438,9 +438,9 @@ def test_many_numbers_are_closer_with_a_delta(mechanism):
     sums = NumberSums(MANY, mechanism=mechanism, share=0.9)
     release = without_seed(sums, asked, both)
     assert {m.noise.order for m in release.measured_sums.measured} == {2}
-    division, alone = sums._divided(asked, both, ADD), sums._divided(asked, pure, ADD)
-    limits = sums._plan(asked, {}, alone, ADD).errors(alone.sums)
-    errors = sums._plan(asked, {}, division, ADD).errors(division.sums)
+    division, alone = divided(sums, asked, both, ADD), divided(sums, asked, pure, ADD)
+    limits = division_plan(sums, asked, {}, alone, ADD).errors(alone.sums)
+    errors = division_plan(sums, asked, {}, division, ADD).errors(division.sums)
     assert (errors <= limits).all()
     assert (errors < limits / 2).any()
 
@@ -448,11 +448,11 @@ def test_many_numbers_are_closer_with_a_delta(mechanism):
 def test_weights_are_raised_of_what_laplace_noise_would_answer_more_closely():
     """The total and its count beside many tables: first they are further off than for epsilon alone, then nothing."""
     sums, asked, both = NumberSums(MANY), Workload.marginals(WIDER, 1), ApproxDP(1.0, 1e-4)
-    limits = sums._plan(asked, {}, sums._of_epsilon(both), ADD).errors(PureDP(1.0))
-    found = sums._divided(asked, both, ADD)
+    limits = division_plan(sums, asked, {}, in_epsilon(sums, both), ADD).errors(PureDP(1.0))
+    found = divided(sums, asked, both, ADD)
     assert found.sums == both
-    assert (sums._plan(asked, {}, found, ADD).errors(both) <= limits).all()
-    assert (sums._plan(asked, {}, replace(found, instead=None), ADD).errors(both) > limits).any()
+    assert (division_plan(sums, asked, {}, found, ADD).errors(both) <= limits).all()
+    assert (division_plan(sums, asked, {}, replace(found, instead=None), ADD).errors(both) > limits).any()
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -460,7 +460,8 @@ def test_what_is_left_of_epsilon_with_all_of_delta_is_a_cost_that_the_charge_cov
     """Whatever the two parts do with it; a millionth more is refused."""
     rng = np.random.default_rng(seed)
     both, share = ApproxDP(10 ** rng.uniform(-3, 1.5), 10 ** rng.uniform(-30, -1)), rng.uniform(0.01, 0.99)
-    found = NumberSums(FEW, learn=("x",) * int(rng.integers(2)), mechanism=MaxEnt(), share=share)._of_epsilon(both)
+    sums = NumberSums(FEW, learn=("x",) * int(rng.integers(2)), mechanism=MaxEnt(), share=share)
+    found = in_epsilon(sums, both)
     purse = Filter(both)
     for part in (found.learning, found.sums):
         if part is not None:
