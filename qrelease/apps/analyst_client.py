@@ -305,7 +305,13 @@ class AnalystClient:
     ) -> list[ServedAnswer]: ...
     @overload
     def ask_many(
-        self, questions: Sequence[QuestionForm], *, most: float | None = ..., key: str | None = ..., frame: Frame
+        self,
+        questions: Sequence[QuestionForm],
+        *,
+        most: float | None = ...,
+        key: str | None = ...,
+        frame: Frame,
+        details: bool = ...,
     ) -> Any: ...
     def ask_many(
         self,
@@ -314,6 +320,7 @@ class AnalystClient:
         most: float | None = None,
         key: str | None = None,
         frame: Frame | None = None,
+        details: bool = False,
     ) -> Any:
         """Ask up to 100 questions in one request.
 
@@ -327,12 +334,13 @@ class AnalystClient:
             As in `ask`, of all together.
         frame : {"pandas", "polars", "arrow"}, optional
             The kind of data frame that is wanted.
+        details : bool
+            Whether a frame has all that answers have: also `error`, `rank_error`, and what was paid for each.
 
         Returns
         -------
         list of ServedAnswer, or a data frame
-            A frame has a row an answer, and what it cost as columns of numbers; `takes` is what it took of the budget,
-            in ε, or in ρ where the budget is in ρ.
+            A frame has a row an answer; `takes` is what it took of the budget, in ε, or in ρ where the budget is in ρ.
 
         Raises
         ------
@@ -342,7 +350,7 @@ class AnalystClient:
         check_frame(frame)
         with _advised(questions):
             found = self._asked("/v1/batch", {"queries": _queries(questions)}, most, key)
-        return found if frame is None else as_frame(_answer_columns(found), frame)
+        return found if frame is None else as_frame(_answer_columns(found, details=details), frame)
 
     @overload
     def numbers(
@@ -356,7 +364,14 @@ class AnalystClient:
     ) -> list[ServedAnswer]: ...
     @overload
     def numbers(
-        self, question: str, *, top: int | None = ..., most: float | None = ..., key: str | None = ..., frame: Frame
+        self,
+        question: str,
+        *,
+        top: int | None = ...,
+        most: float | None = ...,
+        key: str | None = ...,
+        frame: Frame,
+        details: bool = ...,
     ) -> Any: ...
     def numbers(
         self,
@@ -366,6 +381,7 @@ class AnalystClient:
         most: float | None = None,
         key: str | None = None,
         frame: Frame | None = None,
+        details: bool = False,
     ) -> Any:
         """Numbers by group, such as `mean:age by sex where income = '>50K'`.
 
@@ -376,7 +392,7 @@ class AnalystClient:
         top : int, optional
             Give only so many groups, those of the largest values, in descending order. All groups are asked and paid
             for; the first of those given has the cost.
-        most, key, frame
+        most, key, frame, details
             As in `ask_many`.
 
         Returns
@@ -392,7 +408,7 @@ class AnalystClient:
         check_frame(frame)
         limit = {} if top is None else {"top": whole("top", top, least=1)}
         found = self._asked("/v1/query", {"numbers": question, **limit}, most, key)
-        return found if frame is None else as_frame(_answer_columns(found), frame)
+        return found if frame is None else as_frame(_answer_columns(found, details=details), frame)
 
     def synthetic(self, rows: int = 1000, *, frame: Frame | None = None) -> Any:
         """Synthetic records drawn from what the answers so far tell; free.
@@ -533,20 +549,28 @@ def _answers(found: Any) -> list[ServedAnswer]:
         return [ServedAnswer(**{**answer, "cost": _cost(answer["cost"])}) for answer in found["answers"]]
 
 
-def _answer_columns(answers: Sequence[ServedAnswer]) -> dict[str, Column]:
-    """Answers as columns, always the same ones: what an answer does not have is missing."""
-    costs = [{} if a.cost is None else a.cost.to_json() for a in answers]
-    return {
+def _answer_columns(answers: Sequence[ServedAnswer], *, details: bool) -> dict[str, Column]:
+    """Answers as columns, always the same ones: what an answer does not have is missing.
+
+    details  whether all that they have is there; what does not fit a line is not seen
+    """
+    found = {
         "query": _texts([a.query for a in answers]),
         "value": _floats([a.value for a in answers]),
-        "error": _floats([a.error for a in answers]),
         "low": _floats([a.low for a in answers]),
         "high": _floats([a.high for a in answers]),
-        "rank_error": _floats([a.rank_error for a in answers]),
         "source": _texts([a.source for a in answers]),
-        **{name: _floats([cost.get(name) for cost in costs]) for name in _COST_COLUMNS},
         "takes": _floats([next(iter(a.takes.values())) if a.takes else None for a in answers]),
         "note": _texts([a.note for a in answers]),
+    }
+    if not details:
+        return found
+    costs = [{} if a.cost is None else a.cost.to_json() for a in answers]
+    return {
+        **found,
+        "error": _floats([a.error for a in answers]),
+        "rank_error": _floats([a.rank_error for a in answers]),
+        **{name: _floats([cost.get(name) for cost in costs]) for name in _COST_COLUMNS},
     }
 
 
