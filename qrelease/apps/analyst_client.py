@@ -63,7 +63,8 @@ class ServedQuote:
     cost        at most; None for nothing
     takes       by how much what the analyst has spent would rise, in the terms of that budget
     affordable  whether the budgets hold it now
-    note        a sentence where there are so many groups that the answers can tell little; else nothing
+    note        a sentence where there are so many groups that the answers can tell little, or where less may be charged
+                than is quoted, as of a quantile; else nothing
     """
 
     source: str
