@@ -84,7 +84,7 @@ class Release:
     >>> curator = qr.Curator(table, qr.Ledger.open(None, qr.PureDP(1.0)), qr.Entropy.insecure(1))
     >>> release = curator.release(qr.Laplace(), workload, qr.PureDP(1.0))
     >>> release.marginal(["sex", "income"]).columns.tolist()
-    ['sex', 'income', 'answer', 'noisy', 'error_95', 'model_95']
+    ['sex', 'income', 'answer', 'model_95']
     >>> release.synthetic(5, frame="pandas").shape
     (5, 3)
     >>> answer = release.answer("age in 30..39 and income = '>50K'")
