@@ -35,6 +35,7 @@ from qrelease.apps.cli.shared import (
     numbers_apart,
     protection_options,
     table_of,
+    tell_of_compiling,
     told,
     warn_of_delta,
     warn_of_unnamed,
@@ -222,6 +223,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     read  the records; for who tells of what is wrong with them in other words
     """
     check_memory()
+    tell_of_compiling()
     numbers_apart(arguments)
     _take_counts(arguments)
     from qrelease.data.table import Table
