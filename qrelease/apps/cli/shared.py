@@ -245,7 +245,7 @@ def tell_of_compiling() -> None:
 def _listen_for_compiling() -> None:
     from numba.core import event
 
-    class Told(event.Listener):  # type: ignore[misc]  # numba has no types
+    class Told(event.Listener):
         told = False
 
         def on_start(self, _: event.Event) -> None:
@@ -256,7 +256,7 @@ def _listen_for_compiling() -> None:
         def on_end(self, _: event.Event) -> None:
             """Nothing: the line was printed."""
 
-    event.register("numba:compile", Told())
+    event.register("numba:compile", Told())  # type: ignore[no-untyped-call]
 
 
 def check_processes() -> None:
