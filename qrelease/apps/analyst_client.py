@@ -68,7 +68,8 @@ class ServedQuote:
     cost        at most; None for nothing
     takes       by how much what the analyst has spent would rise, in the terms of that budget
     affordable  whether the budgets hold it now
-    note        a sentence where there are so many groups that the answers can tell little; else nothing
+    note        a sentence where there are so many groups that the answers can tell little, or where less may be charged
+                than is quoted, as of a quantile; else nothing
     """
 
     source: str
@@ -348,7 +349,13 @@ class AnalystClient:
     ) -> list[ServedAnswer]: ...
     @overload
     def ask_many(
-        self, questions: Sequence[QuestionForm], *, most: float | None = ..., key: str | None = ..., frame: Frame
+        self,
+        questions: Sequence[QuestionForm],
+        *,
+        most: float | None = ...,
+        key: str | None = ...,
+        frame: Frame,
+        details: bool = ...,
     ) -> Any: ...
     def ask_many(
         self,
@@ -357,6 +364,7 @@ class AnalystClient:
         most: float | None = None,
         key: str | None = None,
         frame: Frame | None = None,
+        details: bool = False,
     ) -> Any:
         """Ask up to 100 questions in one request.
 
@@ -370,12 +378,13 @@ class AnalystClient:
             As in `ask`, of all together.
         frame : {"pandas", "polars", "arrow"}, optional
             The kind of data frame that is wanted.
+        details : bool
+            Whether a frame has all that answers have: also `error`, `rank_error`, and what was paid for each.
 
         Returns
         -------
         list of ServedAnswer, or a data frame
-            A frame has a row an answer, and what it cost as columns of numbers; `takes` is what it took of the budget,
-            in ε, or in ρ where the budget is in ρ.
+            A frame has a row an answer; `takes` is what it took of the budget, in ε, or in ρ where the budget is in ρ.
 
         Raises
         ------
@@ -385,7 +394,7 @@ class AnalystClient:
         check_frame(frame)
         with _advised(questions):
             found = self._asked("/v1/batch", {"queries": _queries(questions)}, most, key)
-        return found if frame is None else as_frame(_answer_columns(found), frame)
+        return found if frame is None else as_frame(_answer_columns(found, details=details), frame)
 
     @overload
     def numbers(
@@ -399,7 +408,14 @@ class AnalystClient:
     ) -> list[ServedAnswer]: ...
     @overload
     def numbers(
-        self, question: str, *, top: int | None = ..., most: float | None = ..., key: str | None = ..., frame: Frame
+        self,
+        question: str,
+        *,
+        top: int | None = ...,
+        most: float | None = ...,
+        key: str | None = ...,
+        frame: Frame,
+        details: bool = ...,
     ) -> Any: ...
     def numbers(
         self,
@@ -409,6 +425,7 @@ class AnalystClient:
         most: float | None = None,
         key: str | None = None,
         frame: Frame | None = None,
+        details: bool = False,
     ) -> Any:
         """Numbers by group, such as `mean:age by sex where income = '>50K'`.
 
@@ -419,7 +436,7 @@ class AnalystClient:
         top : int, optional
             Give only so many groups, those of the largest values, in descending order. All groups are asked and paid
             for; the first of those given has the cost.
-        most, key, frame
+        most, key, frame, details
             As in `ask_many`.
 
         Returns
@@ -435,7 +452,7 @@ class AnalystClient:
         check_frame(frame)
         limit = {} if top is None else {"top": whole("top", top, least=1)}
         found = self._asked("/v1/query", {"numbers": question, **limit}, most, key)
-        return found if frame is None else as_frame(_answer_columns(found), frame)
+        return found if frame is None else as_frame(_answer_columns(found, details=details), frame)
 
     def estimate(
         self, statistic: str | Statistic, cost: Cost, *, most: float | None = None, key: str | None = None
@@ -676,20 +693,28 @@ def _estimated(found: Any) -> ServedEstimate:
         )
 
 
-def _answer_columns(answers: Sequence[ServedAnswer]) -> dict[str, Column]:
-    """Answers as columns, always the same ones: what an answer does not have is missing."""
-    costs = [{} if a.cost is None else a.cost.to_json() for a in answers]
-    return {
+def _answer_columns(answers: Sequence[ServedAnswer], *, details: bool) -> dict[str, Column]:
+    """Answers as columns, always the same ones: what an answer does not have is missing.
+
+    details  whether all that they have is there; what does not fit a line is not seen
+    """
+    found = {
         "query": _texts([a.query for a in answers]),
         "value": _floats([a.value for a in answers]),
-        "error": _floats([a.error for a in answers]),
         "low": _floats([a.low for a in answers]),
         "high": _floats([a.high for a in answers]),
-        "rank_error": _floats([a.rank_error for a in answers]),
         "source": _texts([a.source for a in answers]),
-        **{name: _floats([cost.get(name) for cost in costs]) for name in _COST_COLUMNS},
         "takes": _floats([next(iter(a.takes.values())) if a.takes else None for a in answers]),
         "note": _texts([a.note for a in answers]),
+    }
+    if not details:
+        return found
+    costs = [{} if a.cost is None else a.cost.to_json() for a in answers]
+    return {
+        **found,
+        "error": _floats([a.error for a in answers]),
+        "rank_error": _floats([a.rank_error for a in answers]),
+        **{name: _floats([cost.get(name) for cost in costs]) for name in _COST_COLUMNS},
     }
 
 

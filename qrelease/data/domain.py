@@ -112,8 +112,8 @@ class Domain:
 
     @property
     def of_rows(self) -> Domain:
-        """The same columns without a person: the domain of synthetic records."""
-        return self if self.person is None else replace(self, person=None)
+        """The same columns without a person, and without rules, which not all mechanisms keep: of synthetic records."""
+        return self if self.person is None and not self.impossible else replace(self, person=None, impossible=())
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ rule that was read off the private records would tell of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -67,3 +67,21 @@ def masks(domain: Domain, rules: Sequence[str]) -> dict[Axes, Mask]:
         if found[axes].all():
             raise InvalidInput(f"impossible {number}: {text!r} leaves no record that is possible, with what is above")
     return found
+
+
+def children_of(domain: Domain, parent: str) -> Iterator[tuple[str, tuple[tuple[int, ...], ...]]]:
+    """The columns of which each cell is possible with one cell of a parent alone, as towns with their province.
+
+    Each comes with its cells, by cell of the parent. Nothing of columns that may be missing, unless a rule says where.
+    """
+    above = domain.axis(parent)
+    for axes, mask in masks(domain, domain.impossible).items():
+        if len(axes) != 2 or above not in axes:
+            continue
+        other = next(axis for axis in axes if axis != above)
+        possible = ~mask.reshape([domain.shape[axis] for axis in axes])
+        by_child = possible if axes[1] == above else possible.T
+        if (by_child.sum(axis=1) == 1).all():
+            own = by_child.argmax(axis=1)
+            groups = (tuple(np.flatnonzero(own == cell).tolist()) for cell in range(domain.shape[above]))
+            yield domain.names[other], tuple(groups)

@@ -26,7 +26,7 @@ from qrelease.inference.measurement import noise_for
 from qrelease.inference.nets import quantiles, small_databases
 from qrelease.mechanisms import matrix
 from qrelease.mechanisms.accuracy import Promising
-from qrelease.mechanisms.auto import MAX_SIMULATED, choose, foretold
+from qrelease.mechanisms.auto import MAX_SIMULATED, Auto, choose, foretold
 from qrelease.mechanisms.base import OnlineMechanism, check_parts
 from qrelease.mechanisms.expected_errors import marginals_alone
 from qrelease.mechanisms.forecasts import Forecasting, pace, rough
@@ -331,7 +331,7 @@ def plan(
     beta
         The probability with which a promise may fail.
     trials
-        Simulations of each mechanism; 0 for none, and then it is not told what `Auto` would take.
+        Simulations of each mechanism; 0 for none, and then it is told what `Auto` would take of marginals alone.
     persons
         About how many persons there are, if that is public and a person is the unit: it says how many records may be
         kept. Where each of them counts once, answers are of so many; else `n` is taken for their number.
@@ -389,8 +389,8 @@ def plan(
         raise InvalidInput(
             f"no theorem promises an error of {target:g} at any epsilon, nor to any number of records at {cost}"
         )
-    planned = NumberSums(numbers, clip or (), (), MaxEnt(), numbers_share) if numbers else None
-    auto = found.taken(cost) if trials else ""
+    planned = NumberSums(numbers, clip or (), (), Auto(n), numbers_share) if numbers else None
+    auto = found.taken(cost, simulated=trials > 0)
     simulation, note = None, ""
     try:
         simulation = Simulation.of(workload, answered) if trials else None
@@ -531,10 +531,13 @@ class Setting:
             raise InvalidInput(f"no theorem promises an error of {target:g} at any epsilon; give an epsilon")
         return min(found)
 
-    def taken(self, cost: Cost) -> str:
+    def taken(self, cost: Cost, *, simulated: bool) -> str:
         """What `Auto` would take, and why; empty where it would try mechanisms that may take minutes."""
-        if not marginals_alone(self.workload) and self.workload.domain.size > MAX_SIMULATED:
-            return ""
+        if not marginals_alone(self.workload):
+            if self.workload.domain.size > MAX_SIMULATED:
+                return ""
+            if not simulated:
+                return "this workload is more than marginals, so it would choose by simulations: see what by --trials 1"
         try:
             terms = self.workload, self.records, self.unit.of_a_record(cost), self.unit.relation
             first, *_ = choose(*terms).predictions

@@ -130,10 +130,21 @@ class SumsPlan:
 
     parts   each table once
     ratios  by question, its expected squared error over the least that the whole privacy would give it alone
+    alone   that least error, where one record that moves one number by 1 has noise of σ or b = 1
     """
 
     parts: tuple[PlannedTable, ...]
     ratios: tuple[float, ...]
+    alone: tuple[float, ...]
+
+    def errors(self, cost: Cost) -> Floats:
+        """The expected squared error of each question under a cost of the plan's kind, with V in -1..1: public.
+
+        Of two plans under one relation it says which has the smaller error bars.
+        """
+        unit, parameter = calibrated(1, cost)
+        found: Floats = np.array(self.ratios) * np.array(self.alone) * float(parameter) ** (2 / unit.order)
+        return found
 
     @classmethod
     def choose(
@@ -157,7 +168,7 @@ class SumsPlan:
         chance = np.ones(len(asked)) if weights is None else np.array(weights, np.float64)
         loads = _Loads.of(domain, asked, {}, cells=pure, public=public)
         if not loads.entries:
-            return cls((), (0.0,) * len(asked))
+            return cls((), (0.0,) * len(asked), (0.0,) * len(asked))
         alone = np.where(loads.alone > 0, loads.alone, 1.0)
         best: tuple[tuple[float, float], _Loads, list[int], Floats] | None = None
         for needs in dict.fromkeys(
@@ -178,7 +189,8 @@ class SumsPlan:
             for (measure, s), share in zip(loads.entries, shares, strict=True)
         )
         first = list(dict.fromkeys(p.measure for p in parts))  # whose values are made of the records once
-        return cls(tuple(sorted(parts, key=lambda p: first.index(p.measure))), tuple(ratios.tolist()))
+        ordered = tuple(sorted(parts, key=lambda p: first.index(p.measure)))
+        return cls(ordered, tuple(ratios.tolist()), tuple(alone.tolist()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,10 @@ So `maxent` is taken where the universe fits a histogram, and `records` beyond: 
 more than 2, the farthest that two distributions are apart, are taken only where no fit would be better. What gives a
 table is preferred unless it is `_TABLE` times as far off.
 
+**Which noise.** Of an (ε, δ) most mechanisms spend ρ, and draw Gaussian noise. A few answers are closer by Laplace
+noise for ε alone, so that is predicted too, and δ is left where it is better: nothing has a larger predicted error
+because there was a δ.
+
 **What it costs.** Nothing, where the number of records is public or given. Else `COUNTING` of the budget buys a noisy
 one: the release says so, and the mechanism that is chosen does not buy another. Everything after that looks at public
 numbers alone, so the choice is post-processing.
@@ -21,7 +25,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Final, final
 
 import numpy as np
@@ -45,7 +50,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
-from qrelease.mechanisms.number_sums import NumberSums
+from qrelease.mechanisms.number_sums import NumberSums, squared_noise
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.record_plan import candidates, sets_at_once
 from qrelease.mechanisms.simulation import Simulation
@@ -69,6 +74,15 @@ _TABLE: Final = 1.05  # how much worse than without one a mechanism may be that 
 
 _NUMBERS_ALONE: Final = 0.9
 """The share of the plan for questions about numbers, where only the counts of their groups are answered beside them."""
+
+_NO_DELTA: Final = "of noise for epsilon alone, which is less than that for the delta"
+
+_FOR_THE_DELTA: Final = "it would spend the delta, and there is less noise for epsilon alone"
+
+_USELESS: Final = "the delta gains nothing here, there is less noise for epsilon alone: leave it out, and keep it"
+
+_SIMULATED_TOO: Final = 2.0
+"""How many times the variance of noise for ε alone may be that for ρ, and its mechanisms be simulated too."""
 
 SMALL_DELTA: Final = 1e-9
 """The δ whose gain is told where there is none."""
@@ -112,10 +126,14 @@ class Prediction:
 @final
 @dataclass(frozen=True)
 class ChosenMechanism:
-    """The mechanism to take, and what was predicted of each, the chosen one's first. Its text is a line each."""
+    """The mechanism to take, and what was predicted of each, the chosen one's first. Its text is a line each.
+
+    cost  what the mechanism is to spend: all, or of an (ε, δ) the ε alone
+    """
 
     mechanism: Mechanism
     predictions: tuple[Prediction, ...]
+    cost: Cost
 
     def __str__(self) -> str:
         return explained(self.told)
@@ -169,6 +187,8 @@ class Auto:
     table: bool = False
 
     counts_parts: ClassVar[bool] = True
+    either_noise: ClassVar[bool] = True
+    """Whether it takes Laplace noise, also of an (ε, δ), where that is closer."""
 
     @property
     def name(self) -> str:
@@ -195,14 +215,14 @@ class Auto:
         counting, rest = counting_first(cost, COUNTING, neighbours, self.records)
         if counting is not None:
             count_noise(workload.domain, counting)
-        able, _ = _able(workload, rest, neighbours, self.records or 1, table=self.table)
-        for name, mechanism in able.items():
-            if name == "records" and _fitted(able, workload):
-                continue  # and so it is not chosen
-            try:
-                mechanism.check(workload, rest, neighbours)
-            except (TooLarge, OutOfMemory) as why:
-                raise type(why)(f"auto may choose {name}: {why}") from None
+        for way in _ways(workload, rest, neighbours, self.records or 1, table=self.table):
+            for name, mechanism in way.able.items():
+                if name == "records" and _fitted(way.able, workload):
+                    continue  # and so it is not chosen
+                try:
+                    mechanism.check(workload, way.cost, neighbours)
+                except (TooLarge, OutOfMemory) as why:
+                    raise type(why)(f"auto may choose {name}: {why}") from None
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Count the records if their number is unknown, choose, and let the chosen one release."""
@@ -213,7 +233,7 @@ class Auto:
             records, first = private.count(counting)
             counted = () if first is None else (first,)
         found = choose(workload, max(round(records), 1), rest, private.neighbours, table=self.table)
-        result = found.mechanism.release(private, workload, rest)
+        result = found.mechanism.release(private, workload, found.cost)
         spent = "nothing was spent" if not counted else f"{counting} was spent on the number of records"
         choices = {**result.choices, **found.told, "to_choose": spent}
         return MechanismResult(result.synopsis, (*counted, *result.measurements), choices, result.constrained)
@@ -228,12 +248,57 @@ def choose(
 
     `InvalidInput` where none can run.
     """
-    able, refusals = _able(workload, cost, neighbours, records, table=table)
-    found = _predicted(able, workload, records, cost, neighbours)
-    chosen = _least(found, able, workload)
+    ways = _ways(workload, cost, neighbours, records, table=table)
+    way, chosen, found = _best(ways, workload, records, neighbours)
+    refusals = way.refusals
+    if way.cost != cost:
+        found = [replace(p, why=f"{p.why}; {_NO_DELTA}") if p == chosen else p for p in found]
+        refusals = {name: ways[0].refusals.get(name, InvalidInput(_FOR_THE_DELTA)) for name in way.refusals}
     found += [Prediction(name, None, f"cannot run: {why}") for name, why in refusals.items()]
     found.sort(key=lambda p: (p.mechanism != chosen.mechanism, math.inf if p.measure is None else p.measure))
-    return ChosenMechanism(able[chosen.mechanism], tuple(found))
+    return ChosenMechanism(way.able[chosen.mechanism], tuple(found), way.cost)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """What can be chosen to spend a cost, and why the others cannot."""
+
+    cost: Cost
+    able: dict[str, Mechanism]
+    refusals: dict[str, QReleaseError]
+
+
+def _ways(workload: Workload, cost: Cost, neighbours: Neighbours, records: int, *, table: bool) -> list[_Way]:
+    """The cost as it is; and of an (ε, δ) the ε alone, which is never more."""
+    found = [_Way(cost, *_able(workload, cost, neighbours, records, table=table))]
+    if isinstance(cost, ApproxDP) and not is_pure(cost):
+        pure = PureDP(cost.epsilon)
+        with suppress(InvalidInput):  # none can run
+            found.append(_Way(pure, *_able(workload, pure, neighbours, records, table=table)))
+    return found
+
+
+def _best(
+    ways: Sequence[_Way], workload: Workload, records: int, neighbours: Neighbours
+) -> tuple[_Way, Prediction, list[Prediction]]:
+    """The way of the least predicted error, the last if both are as good; what to take there, and its predictions."""
+    best: tuple[float, _Way, Prediction, list[Prediction]] | None = None
+    for way in ways:
+        if best is not None and _needs_simulation(way.able, workload) and not _pure_may_win(ways, workload, neighbours):
+            continue
+        found = _predicted(way.able, workload, records, way.cost, neighbours)
+        chosen = _least(found, way.able, workload)
+        error = _weighed(chosen, way.able[chosen.mechanism], workload)
+        if best is None or (error <= best[0] and error < math.inf):
+            best = error, way, chosen, found
+    assert best is not None
+    return best[1:]
+
+
+def _pure_may_win(ways: Sequence[_Way], workload: Workload, neighbours: Neighbours) -> bool:
+    """Whether it is worth while to simulate both: noise on all answers at once is not much less for the first way."""
+    first, second = (squared_noise(workload, way.cost, neighbours) for way in ways)
+    return second < _SIMULATED_TOO * first
 
 
 @final
@@ -258,13 +323,17 @@ def foretold(
 
     records  how many there are, where that is public; None: for some powers of ten
     """
-    able, _ = _able(workload, cost, neighbours, records or 1, table=table)
-    if _needs_simulation(able, workload):
+    ways = _ways(workload, cost, neighbours, records or 1, table=table)
+    if any(_needs_simulation(way.able, workload) for way in ways):
         return Foretold()
+    able: dict[str, Mechanism] = {}
+    left = []  # whether the δ is, for each number of records
     found: dict[str, list[tuple[int, Prediction]]] = {}
     for n in MAGNITUDES if records is None else (max(records, 1),):
-        best = _least(_predicted(able, workload, n, cost, neighbours), able, workload)
+        way, best, _ = _best(ways, workload, n, neighbours)
+        able[best.mechanism] = way.able[best.mechanism]
         found.setdefault(best.mechanism, []).append((n, best))
+        left.append(way.cost != cost)
     lines = []
     for name, each in found.items():
         figures = "; ".join(f"for {n:,} records {p.figures or 'not predicted'}" for n, p in each)
@@ -284,6 +353,9 @@ def foretold(
         )
         lines.append(gain)
         advice = f"; {gain}"
+    if all(left):
+        lines.append(_USELESS)
+        advice = f"; {_USELESS}"
     return Foretold(tuple(lines), (f"auto would take {names}{advice} (-v: why)",), tuple(able[name] for name in found))
 
 

@@ -15,6 +15,13 @@ makes of that of a person: ε/m, or ρ/m².
 *Together with counts.* Marginals of the workload are questions of their own in the same plan. Or another mechanism
 makes them, for its share of the cost; its counts and these are then averaged by their precisions.
 
+*Which noise.* Of an (ε, δ) the parts of a division in ρ grow with the root of their shares, and those of ε with the
+shares themselves: few questions are closer by Laplace noise, many by Gaussian. So it is divided in ρ only where by the
+plans no question is then expected to be further off than by its share of ε alone, without the δ, and neither are the
+counts of a mechanism that would choose Laplace noise by itself (`either_noise`); weights of questions that would be are
+raised before. Else ε is divided: the sums spend ε, and the other mechanism the rest with the δ. So no question is
+expected to have a larger error because there was a δ. All of that is public.
+
 *Learned bounds.* At the edges of the column's bins, by the exponential mechanism, or permute-and-flip: the lower and
 the upper one such that about so many records are beyond as the noise on their sums is worth, for moving a bound by one
 step then changes the clipping by as much as the noise. The score of a bin is minus by how many records it misses the
@@ -37,7 +44,7 @@ from qrelease._util.typing import Ints
 from qrelease._util.validate import probability
 from qrelease.data import predicates
 from qrelease.data.domain import Domain
-from qrelease.errors import InvalidInput, TooLarge
+from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.inference.histogram import check_size
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.number_tables import MeasuredSums
@@ -46,7 +53,7 @@ from qrelease.inference.residuals import Estimates, subsets
 from qrelease.inference.sums_plan import SumsPlan, shares_of
 from qrelease.mechanisms.base import Mechanism, MechanismResult
 from qrelease.mechanisms.private_data import Private
-from qrelease.noise.calibration import better_rule, currency, selection_epsilon
+from qrelease.noise.calibration import better_rule, calibrated, currency, selection_epsilon
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, is_pure, split
 from qrelease.queries.measures import Measure, Needs, grid_of, needs_by_cells, needs_of
 from qrelease.queries.number_workload import NumberWorkload
@@ -56,8 +63,32 @@ from qrelease.queries.workload import Workload
 _LEARNING: Final = 0.1
 """The part of the cost that learns bounds."""
 
+_RAISES: Final = 8
+"""How often the weights of questions are raised that Laplace noise would answer more closely."""
+
+_BEYOND: Final = 1.05
+"""As if they were off by so much more: the weights come near what is enough, and would not reach it."""
+
 _CELL: Final = 64
 """Bytes of a cell of a table while it is measured."""
+
+
+@final
+@dataclass(frozen=True)
+class Division:
+    """How a cost is divided.
+
+    learning  what learns bounds, if any are to be learned
+    counts    what the other mechanism may spend, where there is one
+    sums      what the sums spend
+    instead   the ε alone that they would spend else: then no question is planned to be further off than that buys,
+              where there is such a plan
+    """
+
+    learning: PureDP | ZCDP | None
+    counts: Cost | None
+    sums: Cost
+    instead: PureDP | None = None
 
 
 @final
@@ -173,19 +204,19 @@ class NumberSums:
         unread = [c for c in [*self.clips, *self.learn] if all(m.column != c for m in self.measures(workload))]
         if unread:
             raise InvalidInput(f"no question is about the values of {unread[0]!r}, whose bounds are asked for")
-        _, counting, rest = self._divided(cost)
+        division = divided(self, workload, cost, neighbours)
         if self.mechanism is not None:
-            assert counting is not None
-            self.mechanism.check(workload, counting, neighbours)
+            assert division.counts is not None
+            self.mechanism.check(workload, division.counts, neighbours)
         for column in self.learn:
             if domain[column].values < 2:
                 raise InvalidInput(f"bounds of {column!r} are learned at the edges of its bins, of which there is one")
             Workload.prefixes(domain, column)  # which are counted to choose them: it refuses what has no order
-        plan = self._plan(workload, self.clips, rest, neighbours)
+        plan = division_plan(self, workload, self.clips, division, neighbours)
         cells = sum(part.group.queries.count for part in plan.parts)
         memory.check(_CELL * cells, f"{cells:,} cells of sums", "ask for fewer questions")
         for part in plan.parts:
-            part.noise(rest, neighbours)
+            part.noise(division.sums, neighbours)
 
     def foreseen(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: int) -> MeasuredSums:
         """What would be measured without noise, with the error bars of the noise, if everybody were alike.
@@ -209,69 +240,50 @@ class NumberSums:
         MeasuredSums
             It answers the questions.
         """
-        domain, (_, _, rest) = workload.domain, self._divided(cost)
-        parts = self._plan(workload, self.clips, rest, neighbours).parts
+        domain, division = workload.domain, divided(self, workload, cost, neighbours)
+        parts = division_plan(self, workload, self.clips, division, neighbours).parts
         measured = []
         for part in parts:
             cells = domain.cells(part.group.axes)
             each = 0.0 if part.measure.power or part.measure.met else records * _kept(domain, part.measure) / cells
             exact = part.group.queries.apply(np.full(cells, each))
-            measured.append(Measurement(part.group, exact, part.noise(rest, neighbours)[0]))
+            measured.append(Measurement(part.group, exact, part.noise(division.sums, neighbours)[0]))
         public = float(records) if neighbours is Neighbours.REPLACE_ONE else None
         return MeasuredSums(domain, tuple(self.questions), self.clips, parts, tuple(measured), public)
 
-    def of_counts(self, cost: Cost) -> Cost:
+    def of_counts(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> Cost:
         """The part of a cost that the other mechanism, which counts, may spend.
 
         Parameters
         ----------
+        workload : Workload
+            The queries to answer.
         cost : Cost
             What the release may cost.
+        neighbours : Neighbours
+            Which tables the promise compares.
 
         Returns
         -------
         Cost
             All of it, where there is no other mechanism.
         """
-        counting = self._divided(cost)[1]
-        return cost if counting is None else counting
-
-    def _divided(self, cost: Cost) -> tuple[PureDP | ZCDP | None, Cost | None, Cost]:
-        """What learns bounds, what is the other mechanism's, and the rest.
-
-        A cost that is divided is spent in ρ, or in ε alone: parts of those add up without loss.
-        """
-        if is_pure(cost) and isinstance(cost, ApproxDP):
-            cost = PureDP(cost.epsilon)
-        learning: PureDP | ZCDP | None = None
-        counting: Cost | None = None
-        if self.learn:
-            learning, cost = split(currency(cost), [_LEARNING, 1 - _LEARNING])
-        if self.mechanism is not None:
-            counting, cost = split(currency(cost), [1 - self.share, self.share])
-        return learning, counting, cost
-
-    def _plan(
-        self, workload: Workload, clips: Mapping[str, tuple[float, float]], cost: Cost, neighbours: Neighbours
-    ) -> SumsPlan:
-        together = self.mechanism is None
-        return _planned(
-            tuple(self.questions), tuple(sorted(clips.items())), self.share, together, workload, cost, neighbours
-        )
+        counts = divided(self, workload, cost, neighbours).counts
+        return cost if counts is None else counts
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Learn bounds, where that is asked for; measure all tables at once; and fit, or let the other mechanism."""
-        learning, counting, rest = self._divided(cost)
+        division = divided(self, workload, cost, private.neighbours)
         clips = dict(self.clips)
-        if learning is not None:
-            clips |= self._learned(private, workload, learning, rest)
-        plan = self._plan(workload, clips, rest, private.neighbours)
-        measured = private.measure_sums(plan.parts, rest)
+        if division.learning is not None:
+            clips |= self._learned(private, workload, division.learning, division)
+        plan = division_plan(self, workload, clips, division, private.neighbours)
+        measured = private.measure_sums(plan.parts, division.sums)
         public = None if private.public_records is None else float(private.public_records)
         choices: dict[str, Any] = {"shares": shares_of(plan.parts)}
         if self.mechanism is not None:
-            assert counting is not None
-            inner = self.mechanism.release(private, workload, counting)
+            assert division.counts is not None
+            inner = self.mechanism.release(private, workload, division.counts)
             sums = MeasuredSums(private.domain, tuple(self.questions), clips, plan.parts, tuple(measured), public)
             return MechanismResult(
                 inner.synopsis, inner.measurements, {**inner.choices, **choices}, inner.constrained, sums
@@ -290,11 +302,11 @@ class NumberSums:
         return MechanismResult(*_synopsis(workload, plain, public, choices), measured_sums=sums)
 
     def _learned(
-        self, private: Private, workload: Workload, cost: PureDP | ZCDP, rest: Cost
+        self, private: Private, workload: Workload, cost: PureDP | ZCDP, division: Division
     ) -> dict[str, tuple[float, float]]:
         """Bounds of each column, at edges of its bins, two selections a column."""
         found = {}
-        plan = self._plan(workload, self.clips, rest, private.neighbours)
+        plan = division_plan(self, workload, self.clips, division, private.neighbours)
         rule = better_rule(cost)
         price = split(cost, [1.0] * (2 * len(self.learn)))[-1]
         for column in self.learn:
@@ -303,7 +315,7 @@ class NumberSums:
             below = private.exact(Workload.prefixes(private.domain, column))[0]  # in each cell or before it
             before = np.concatenate([[0], below[:-1]])
             sure = 2 * (math.log(cells) + 2) / float(selection_epsilon(price, rule))
-            target = max(_worth(plan, column, rest, private.neighbours), math.ceil(sure))
+            target = max(_worth(plan, column, division.sums, private.neighbours), math.ceil(sure))
             one = private.select(_scores(before, below, target), 1, price, rule)
             other = private.select(_scores(below[-1] - below, below[-1] - before, target), 1, price, rule)
             cuts = attribute.cuts or tuple(range(cells + 1))
@@ -312,6 +324,71 @@ class NumberSums:
                 low, high = max(low - 1, 0), min(low + 1, grid.size - 1)
             found[column] = float(grid.value(low)), float(grid.value(high))
         return found
+
+
+def divided(sums: NumberSums, workload: Workload, cost: Cost, neighbours: Neighbours) -> Division:
+    """In ρ or in ε: see the module. It looks at no data, and is the same whenever it is asked for."""
+    if is_pure(cost):
+        return in_one_currency(sums, PureDP(cost.epsilon) if isinstance(cost, ApproxDP) else cost)
+    if not isinstance(cost, ApproxDP):
+        return in_one_currency(sums, cost)
+    epsilon_alone, in_rho = in_epsilon(sums, cost), in_one_currency(sums, cost)
+    assert isinstance(epsilon_alone.sums, PureDP)
+    in_rho = replace(in_rho, instead=epsilon_alone.sums)
+    return in_rho if _as_good(sums, workload, in_rho, epsilon_alone, neighbours) else epsilon_alone
+
+
+def in_one_currency(sums: NumberSums, cost: Cost) -> Division:
+    """In ρ, or in ε where there is no δ: parts of those add up without loss."""
+    learning: PureDP | ZCDP | None = None
+    counts: Cost | None = None
+    if sums.learn:
+        learning, cost = split(currency(cost), [_LEARNING, 1 - _LEARNING])
+    if sums.mechanism is not None:
+        counts, cost = split(currency(cost), [1 - sums.share, sums.share])
+    return Division(learning, counts, cost)
+
+
+def in_epsilon(sums: NumberSums, cost: ApproxDP) -> Division:
+    """In ε, with all of δ for the other mechanism: what it then has in ρ is backed by what of ε is left."""
+    found = in_one_currency(sums, PureDP(cost.epsilon))
+    if found.counts is None:
+        return found
+    assert isinstance(found.counts, PureDP)
+    return replace(found, counts=ApproxDP(found.counts.epsilon, cost.delta))
+
+
+def _as_good(sums: NumberSums, workload: Workload, found: Division, other: Division, neighbours: Neighbours) -> bool:
+    """Whether by one division nothing is expected to be worse than by the other one without its δ."""
+    plans = [division_plan(sums, workload, sums.clips, each, neighbours).errors(each.sums) for each in (found, other)]
+    if (plans[0] > plans[1]).any():
+        return False
+    if sums.mechanism is None:
+        return True
+    assert found.counts is not None
+    if getattr(sums.mechanism, "either_noise", False):
+        assert isinstance(other.counts, ApproxDP)
+        alone = PureDP(other.counts.epsilon)
+        return squared_noise(workload, found.counts, neighbours) <= squared_noise(workload, alone, neighbours)
+    try:
+        with memory.unused():
+            sums.mechanism.check(workload, found.counts, neighbours)
+    except QReleaseError:  # it spends no ρ
+        return False
+    return True
+
+
+def division_plan(
+    sums: NumberSums,
+    workload: Workload,
+    clips: Mapping[str, tuple[float, float]],
+    division: Division,
+    neighbours: Neighbours,
+) -> SumsPlan:
+    """The plan of the sums under a division, for bounds that are given or were learned."""
+    together = sums.mechanism is None
+    asked = tuple(sums.questions), tuple(sorted(clips.items())), sums.share, together, workload
+    return _planned(*asked, division.sums, division.instead, neighbours)
 
 
 def _kept(domain: Domain, measure: Measure) -> float:
@@ -347,9 +424,13 @@ def _planned(
     together: bool,
     workload: Workload,
     cost: Cost,
+    instead: PureDP | None,
     neighbours: Neighbours,
 ) -> SumsPlan:
-    """The plan for the questions, and for the workload's marginals where these are measured with them."""
+    """The plan for the questions, and for the workload's marginals where these are measured with them.
+
+    instead  see `Division`
+    """
     domain = workload.domain
     asked = list(_needs(domain, questions, dict(clips)))
     weights = [share / len(asked)] * len(asked)
@@ -359,7 +440,26 @@ def _planned(
         weights += [(1 - share) / len(sets)] * len(sets)
     parsed = (NumericQuestion.parse(domain, text) for text in questions)
     others = [needs_by_cells(question, dict(clips)) for question in parsed]
-    return SumsPlan.choose(domain, asked, cost, neighbours, weights, others)
+    first = SumsPlan.choose(domain, asked, cost, neighbours, weights, others)
+    if instead is None:
+        return first
+    limits = _planned(questions, clips, share, together, workload, instead, None, neighbours).errors(instead)
+    plan, raised = first, np.array(weights)
+    for _ in range(_RAISES):
+        errors = plan.errors(cost)
+        if not (errors > limits).any():
+            return plan
+        over = errors / np.where(limits > 0, limits, np.inf)
+        raised = raised * np.where(over > 1, (_BEYOND * over) ** 2, 1.0)
+        plan = SumsPlan.choose(domain, asked, cost, neighbours, raised.tolist(), others)
+    return first
+
+
+def squared_noise(workload: Workload, cost: Cost, neighbours: Neighbours) -> float:
+    """About the variance of noise for a whole workload at once, in units: Laplace for ε alone, else Gaussian."""
+    unit, parameter = calibrated(1, cost)
+    moved = workload.sensitivity(unit.order, replace=neighbours is Neighbours.REPLACE_ONE)
+    return float(parameter * moved) if unit.order == 2 else 2 * float(parameter * moved) ** 2
 
 
 def _unfitted(workload: Workload) -> TooLarge | None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from qrelease.release.release import Release
 
 NUMBERS = ("answer", "noisy", "error_95", "model_95")
+DETAILS: Final = ("noisy", "error_95")
+"""Those that nobody needs who publishes `answer` and its bar."""
 
 QUERY = "query"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from qrelease._util.typing import Floats
+from qrelease.queries.families import Cells
 from qrelease.queries.numeric import ONLY_BOUNDS
 from qrelease.release.frames import Column, key_name, told_apart
 
@@ -53,6 +54,17 @@ def number_columns(release: Release) -> dict[str, Column]:
         **{name: Column(part, np.isnan(part)) for name, part in zip(COLUMNS[2:-1], numbers, strict=True)},
         note: _texts([[text or None for text in _notes(answer)] for answer in answers]),
     }
+
+
+def counted_twice(release: Release) -> list[str]:
+    """The questions of counts that the workload answers too.
+
+    Both answers are right within their bars, and are not the same. Those here are to be published: they are made of
+    what was measured for both.
+    """
+    sets = {g.axes for g in release.workload.groups if isinstance(g.queries, Cells)}
+    asked = [answer.question for answer in _answered(release)]
+    return [str(q) for q in asked if q.kind in ("count", "histogram") and not q.where and q.axes in sets]
 
 
 _OWN: Final = (*COLUMNS, "probability")

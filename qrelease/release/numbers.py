@@ -26,14 +26,16 @@ The noise is taken for normal in sums of several numbers; half-widths of a singl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
 from qrelease._util.typing import Floats, Mask
 from qrelease._util.validate import natural, real
+from qrelease.data.conditions import cell_text
+from qrelease.data.structural_zeros import children_of
 from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.number_tables import fieller
@@ -107,6 +109,9 @@ def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> G
     summed = _summed_table(release, question)
     if summed is not None:
         return _of_sums(summed.cumulative() if cumulative else summed)
+    added = None if cumulative else _of_children(release, question)
+    if added is not None:
+        return added
     _check_asked(release, question)
     bars = _exact_count(release)
     counts = question.tabulated(_said(release, marginal_of(question), bars))
@@ -147,6 +152,56 @@ def _summed_table(release: Release, question: NumericQuestion) -> NumberTable | 
         return release.measured_sums.answer(question, release.measurements)
     except InvalidInput:  # not of these groups, or sums of a column of bins
         return None
+
+
+def _of_children(release: Release, question: NumericQuestion) -> GroupNumbers | None:
+    """Numbers by a parent, such as a province, where sums were measured by its children: those of each are added up.
+
+    None where no column of the question is a parent by the rules of the schema, or its children were not measured; and
+    for counts and shares, which the workload may tell more exactly.
+    """
+    if release.measured_sums is None or question.kind not in ("sum", "mean", "variance"):
+        return None
+    limited = () if question.predicate is None else question.predicate.axes
+    for place, name in enumerate(question.by):
+        for child, groups in children_of(release.domain, name):
+            if child in question.by or release.domain.axis(child) in limited or not all(groups):
+                continue
+            attribute = release.domain[child]
+            by, parts = tuple(column for column in question.by if column != name), list[GroupNumbers]()
+            for codes in groups:
+                where = " or ".join(cell_text(attribute, code) for code in codes)
+                both = f"({question.where}) and ({where})" if question.where else where
+                found = _summed_table(release, replace(question, by=by, where=both))
+                if found is None:
+                    break
+                parts.append(_of_sums(found))
+            if len(parts) == len(groups):
+                return _stacked(question, place, parts)
+    return None
+
+
+def _stacked(question: NumericQuestion, place: int, parts: Sequence[GroupNumbers]) -> GroupNumbers:
+    """Answers for each group of one of the columns, the one at a place, as answers to the question by all of them."""
+    shape = [question.domain[name].size for name in question.by]
+    inner = [size for at, size in enumerate(shape) if at != place]
+
+    def whole(of: Callable[[GroupNumbers], Any]) -> Any:
+        arrays = [np.asarray(of(part)) for part in parts]
+        lines = arrays[0].shape[1]
+        return np.stack([a.reshape(*inner, lines) for a in arrays], axis=place).reshape(-1, lines)
+
+    return GroupNumbers(
+        question,
+        whole(lambda part: part.value),
+        whole(lambda part: part.low),
+        whole(lambda part: part.high),
+        whole(lambda part: part.unbiased),
+        whole(lambda part: part.n),
+        whole(lambda part: part.measured),
+        clipped=parts[0].clipped,
+        apart=(whole(lambda part: part.unbiased_ends[0]), whole(lambda part: part.unbiased_ends[1])),
+    )
 
 
 def _of_sums(found: NumberTable) -> GroupNumbers:

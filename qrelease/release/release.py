@@ -24,7 +24,7 @@ from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 from qrelease.release import numbers, promise, synthetic, writer
-from qrelease.release.answer_table import answer_columns
+from qrelease.release.answer_table import DETAILS, answer_columns
 from qrelease.release.checksums import private_key
 from qrelease.release.checksums import sign as sign_sums
 from qrelease.release.error_bars import measured_answers, published
@@ -84,7 +84,7 @@ class Release:
     >>> curator = qr.Curator(table, qr.Ledger.open(None, qr.PureDP(1.0)), qr.Entropy.insecure(1))
     >>> release = curator.release(qr.Laplace(), workload, qr.PureDP(1.0))
     >>> release.marginal(["sex", "income"]).columns.tolist()
-    ['sex', 'income', 'answer', 'noisy', 'error_95', 'model_95']
+    ['sex', 'income', 'answer', 'model_95']
     >>> release.synthetic(5, frame="pandas").shape
     (5, 3)
     >>> answer = release.answer("age in 30..39 and income = '>50K'")
@@ -164,7 +164,7 @@ class Release:
         """Answers to the release's own workload, (k,) counts. Of very many, ask for some: `workload.parts(10**6)`."""
         return self.synopsis.answer(self.workload)
 
-    def answers_frame(self, workload: Workload | None = None, *, frame: Frame = "pandas") -> Any:
+    def answers_frame(self, workload: Workload | None = None, *, frame: Frame = "pandas", details: bool = False) -> Any:
         """Answers as a tidy data frame: a line for each query, named by its labels.
 
         Parameters
@@ -173,14 +173,16 @@ class Release:
             The k queries; by default the release's own.
         frame : {"pandas", "polars", "arrow"}
             The kind of data frame.
+        details : bool
+            Whether `noisy` and `error_95` are among the columns, as they are in `answers.csv`.
 
         Returns
         -------
         data frame of k lines
             A key column for each attribute that is asked about, null where a query is not about it, and counts:
-            `answer`; `noisy`, the unbiased answer, where there is one; `error_95`, the half-width of the 95 % error bar
-            around `noisy`; `model_95`, that around `answer`. What to publish is `answer` ± `model_95`. Queries that are
-            no cells of marginals have their text in a column `query`.
+            `answer`, and `model_95`, the half-width of the 95 % error bar around it. What to publish is `answer` ±
+            `model_95`. With `details` also `noisy`, the unbiased answer, where there is one, and `error_95`, the
+            half-width around that. Queries that are no cells of marginals have their text in a column `query`.
 
         Raises
         ------
@@ -188,9 +190,11 @@ class Release:
             For a workload over another domain, and where the package of the data frame is not installed.
         """
         check_frame(frame)
-        return as_frame(answer_columns(self, self._asked(workload)), frame)
+        columns = answer_columns(self, self._asked(workload))
+        left_out = () if details else DETAILS  # a frame of many columns does not fit a line, and hides some of them
+        return as_frame({name: column for name, column in columns.items() if name not in left_out}, frame)
 
-    def marginal(self, columns: str | Sequence[str], *, frame: Frame = "pandas") -> Any:
+    def marginal(self, columns: str | Sequence[str], *, frame: Frame = "pandas", details: bool = False) -> Any:
         """The marginal on some columns as a tidy data frame: how many records there are of each combination.
 
         Parameters
@@ -199,6 +203,8 @@ class Release:
             Names of attributes, or one; the lines come in the domain's order.
         frame : {"pandas", "polars", "arrow"}
             The kind of data frame.
+        details : bool
+            As in `answers_frame`.
 
         Returns
         -------
@@ -215,7 +221,7 @@ class Release:
         if not isinstance(given, Iterable):
             raise InvalidInput(f"a marginal is of a column, or of a list of them, got {given!r}")
         names = [given] if isinstance(given, str) else list(given)
-        return self.answers_frame(Workload.marginals(self.domain, [names]), frame=frame)
+        return self.answers_frame(Workload.marginals(self.domain, [names]), frame=frame, details=details)
 
     def table(
         self,

@@ -84,7 +84,10 @@ def test_answers_are_frames(people, frame):
     pytest.importorskip(frame)
     listed = people.ask_many([WOMEN, ["sex", "grade"], {"range": {"column": "age", "low": "0", "high": "39"}}])
     found = people.ask_many([WOMEN, ["sex", "grade"]], frame=frame)
-    assert [*found.columns][:3] == ["query", "value", "error"]
+    shown = ["query", "value", "low", "high", "source", "takes", "note"]
+    assert [*found.columns] == shown
+    whole = people.ask_many([WOMEN], frame=frame, details=True)
+    assert [*whole.columns] == [*shown, "error", "rank_error", "epsilon", "delta", "rho"]
     assert found["value"].to_list() == [a.value for a in listed[:-1]]
     numbers = people.numbers("mean:age by sex", frame=frame)
     assert (numbers["low"] <= numbers["value"]).all()
@@ -107,7 +110,8 @@ def test_what_answers_took_adds_up_to_what_was_spent(tmp_path):
         with Ledger.open(tmp_path / "l") as ledger:
             token = Analysts(ledger).add("ada", cap)
         with qr.connect(f"http://localhost:{port}", token) as client:
-            frame = client.ask_many([WOMEN, ["sex", "grade"], {"numbers": "mean:age by sex"}, WOMEN], frame="pandas")
+            asked = [WOMEN, ["sex", "grade"], {"numbers": "mean:age by sex"}, WOMEN]
+            frame = client.ask_many(asked, frame="pandas", details=True)
             assert frame["rho"].notna().any()
             assert frame["epsilon"].isna().all()
             assert frame["takes"].sum() == pytest.approx(client.budget().spent.epsilon)

@@ -7,6 +7,7 @@ import pytest
 
 from qrelease.data.schema import load
 from qrelease.data.schema_draft import draft
+from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
 SCHEMA = """
@@ -88,3 +89,13 @@ def test_what_a_draft_says_of_a_column_with_a_list_can_be_loaded(tmp_path: Path)
     assert domain.names == ("province", "municipality")
     assert domain["municipality"].categories == tuple(codes)
     assert domain.impossible  # a municipality in another province than its own
+
+
+def test_a_record_with_another_parent_than_the_list_has_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "towns.csv").write_text(TOWNS)
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    (tmp_path / "people.csv").write_text("the town,province\nb,N\nu,S\n")
+    assert len(Table.read(tmp_path / "people.csv", tmp_path / "s.toml")) == 2
+    (tmp_path / "people.csv").write_text("the town,province\nb,N\nb,S\n")
+    with pytest.raises(InvalidInput, match=r"people.csv line 3: columns 'the town' 'b', 'province' 'S': impossible"):
+        Table.read(tmp_path / "people.csv", tmp_path / "s.toml")

@@ -4,6 +4,7 @@ import json
 import tomllib
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from worlds import coded
 
@@ -116,3 +117,40 @@ def test_rules_must_be_entries(tmp_path):
     file = written(tmp_path, 'impossible = "age < 16"\n' + ATTRIBUTES)
     with pytest.raises(InvalidInput, match=r"\[\[impossible\]\]"):
         load(file)
+
+
+@pytest.mark.parametrize("person", ["", '\n[person]\ncolumn = "who"\nat_most = 5\nmissing = [""]\n'])
+@pytest.mark.parametrize("source", ["csv", "quoted", "parquet", "jsonl", "frame", "many"])
+def test_a_record_that_no_record_can_be_is_refused_with_its_place(source, person, tmp_path):
+    """Also where the records before it are nobody's, whose rules are not looked at: they are left out."""
+    domain = load(written(tmp_path, ATTRIBUTES + RULE + person))
+    rows = {"age": ["70", "3", "3", "15"], "income": [">50K", ">50K", "<=50K", ">50K"], "who": ["a", "", "b", "c"]}
+    if not person:
+        rows["income"][1] = "<=50K"
+    frame = pd.DataFrame(rows)
+    file = tmp_path / f"people.{source if source in ('parquet', 'jsonl') else 'csv'}"
+    if source == "parquet":
+        frame.to_parquet(file)
+    elif source == "jsonl":
+        frame.to_json(file, orient="records", lines=True)
+    elif source == "many":
+        frame[:2].to_csv(tmp_path / "people-1.csv", index=False)
+        frame[2:].to_csv(tmp_path / "people-2.csv", index=False)
+        file = tmp_path / "people-*.csv"
+    else:
+        frame.to_csv(file, index=False)
+        if source == "quoted":  # which is read line by line
+            file.write_text(file.read_text().replace("70,", '"7\n0",', 1).replace("7\n0", "70\n"))
+    place = {"csv": "line 5", "quoted": "line 6", "parquet": "row 3", "jsonl": "line 4", "frame": "row 3"}
+    with pytest.raises(InvalidInput, match=r"columns 'age' '0\.\.15', 'income' '>50K': impossible") as refusal:
+        Table.from_frame(frame, domain) if source == "frame" else Table.read(file, domain)
+    assert place.get(source, "people-2.csv line 3") in str(refusal.value)
+    possible = frame[:3]
+    assert len(Table.from_frame(possible, domain)) == (2 if person else 3)
+    assert len(Table.from_frame(frame, domain.of_rows)) == 4, "what was made up may not keep the rules"
+
+
+def test_only_rules_about_the_columns_that_are_read_are_looked_at(tmp_path):
+    domain = load(written(tmp_path, ATTRIBUTES + RULE))
+    frame = pd.DataFrame({"age": ["3"], "income": [">50K"]})
+    assert len(Table.from_frame(frame, domain, ["age"])) == 1

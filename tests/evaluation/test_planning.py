@@ -18,11 +18,10 @@ from qrelease.evaluation import planning
 from qrelease.evaluation.planning import CONTENDERS, Setting, least_enough, plan
 from qrelease.mechanisms import additive_noise
 from qrelease.mechanisms.accuracy import Promising
-from qrelease.mechanisms.auto import choose
+from qrelease.mechanisms.auto import Auto, choose
 from qrelease.mechanisms.forecasts import pace, rough
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.weighted_records import FittedRecords
@@ -213,13 +212,13 @@ def test_a_plan_says_how_accurate_numbers_will_be(neighbours):
     assert [round(n.records) for n in found.numbers] == [500, 2500, 500, 5000]
     with Ledger.open(None, cost, neighbours=neighbours) as ledger:
         made = Curator(table, ledger, Entropy.insecure(1)).release(
-            NumberSums(questions, mechanism=MaxEnt()), asked, cost
+            NumberSums(questions, mechanism=Auto(5_000)), asked, cost
         )
     for foretold in found.numbers:
         of = made.measured_sums.answer(foretold.question, made.measurements[:0])
         half = np.median(of.high - of.low) / 2
-        if foretold.question == "variance:age":  # of values that are all alike it is known better
-            assert half < foretold.half_width < 3 * half
+        if foretold.question == "variance:age":  # of values that are all alike it is known better, if not by much
+            assert half < 1.01 * foretold.half_width < 3 * half
         else:
             assert half == pytest.approx(foretold.half_width, rel=0.15)
     text = str(found)
@@ -300,7 +299,9 @@ def test_a_plan_says_what_auto_would_take():
     assert first.error is not None
     assert str(found).splitlines()[-1] == f"auto: would take {first}"
     assert found.to_json()["auto"] == f"would take {first}"
-    assert plan(wide, 5_000, epsilon=1.0, delta=1e-6, trials=0, mechanisms=told).auto == ""
+    assert plan(wide, 5_000, epsilon=1.0, delta=1e-6, trials=0, mechanisms=told).auto == f"would take {first}"
+    few = Workload.predicates(coded(4, 4), "a = 1 and b in 0..2")
+    assert "by simulations" in str(plan(few, 5_000, epsilon=1.0, delta=1e-6, trials=0, mechanisms=told))
     conditions = Workload.predicates(coded(*[4] * 8), "a = 1 and b in 0..2")
     assert plan(conditions, 5_000, epsilon=1.0, delta=1e-6, trials=1, mechanisms=told).auto == ""
 

@@ -281,3 +281,16 @@ def test_where_no_cell_is_thin_the_fit_takes_no_noise_away(shape, columns, cost,
     assert found.error is not None
     assert least < found.error < most
     assert found.briefly == f"maxent: answers off by about {found.error:.3g} records (root mean square)"
+
+
+@pytest.mark.parametrize(("columns", "taken"), [(1, PureDP), (3, PureDP), (40, ApproxDP)])
+def test_of_an_epsilon_and_a_delta_it_spends_what_has_less_noise(columns, taken):
+    """A few answers are closer by Laplace noise for epsilon alone, many by Gaussian."""
+    domain = Domain.coded({f"c{i}": 3 for i in range(columns)})
+    asked, cost = Workload.marginals(domain, 1), ApproxDP(1.0, 1e-9)
+    found = choose(asked, 10_000, cost, ADD)
+    alone = choose(asked, 10_000, PureDP(1.0), ADD)
+    assert isinstance(found.cost, taken)
+    assert found.predictions[0].measure <= alone.predictions[0].measure
+    assert ("epsilon alone" in str(found)) == ("leave it out" in str(auto.foretold(asked, 10_000, cost, ADD).brief))
+    assert ("epsilon alone" in str(found)) == (taken is PureDP)

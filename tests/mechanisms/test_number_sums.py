@@ -11,16 +11,19 @@ from worlds import BOTH, neighbouring, table_of
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Person
 from qrelease.data.table import Table
-from qrelease.errors import InvalidInput
+from qrelease.errors import BudgetExceeded, InvalidInput
 from qrelease.evaluation.audit import compare, enumerated, laplace_distribution
 from qrelease.inference.sums_plan import PlannedTable, SumsPlan
+from qrelease.mechanisms.auto import Auto
+from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.measured_values import record_values, table_of_sums
-from qrelease.mechanisms.number_sums import NumberSums
+from qrelease.mechanisms.number_sums import NumberSums, divided, division_plan, in_epsilon, in_one_currency
 from qrelease.mechanisms.private_data import Private
+from qrelease.noise.calibration import counting_first, currency
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
-from qrelease.privacy.costs import is_pure
+from qrelease.privacy.costs import is_pure, split
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
 from qrelease.queries.measures import Measure, needs_by_cells, needs_of
@@ -390,3 +393,83 @@ def test_forged_sums_do_not_hold(tmp_path):
     assert found["files"] is False
     assert found["id"] is False
     assert found["noise"] is False
+
+
+FEW = ["sum:x", "count"]
+MANY = [
+    *(f"{kind} by {by}" for kind in ("mean:x", "variance:x", "count", "ratio:x >= 2") for by in ("g", "h", "g*h")),
+    "sum:x",
+    "mean:x",
+]
+WIDER = Domain((*DOMAIN, Attribute("h", "coded", codes=3)))
+
+
+def without_seed(mechanism, asked, cost):
+    """A release of some records that spends the whole ledger; its noise has a seed."""
+    rows = [[i % 2, i % 5, i % 3][: len(asked.domain)] for i in range(2000)]
+    curator = Curator(table_of(asked.domain, rows), Ledger.open(None, cost), Entropy.insecure(2))
+    return curator.release(mechanism, asked, cost)
+
+
+@pytest.mark.parametrize("mechanism", [None, Auto(2000), Laplace(), MaxEnt()], ids=str)
+@pytest.mark.parametrize("learn", [(), ("x",)])
+def test_few_numbers_are_as_close_with_a_delta_as_without(mechanism, learn):
+    """They spend epsilon alone, as without it: the scales of their noise are the same, and half of those in rho."""
+    asked, both = Workload.marginals(DOMAIN, [["g"]]), ApproxDP(1.0, 1e-9)
+    sums = NumberSums(FEW, learn=learn, mechanism=mechanism)
+    with_delta, without = (
+        without_seed(replace(sums, mechanism=inner), asked, cost)
+        for inner, cost in [(mechanism, both), (mechanism and Auto(2000), PureDP(1.0))]
+    )
+    laws = [[m.noise for m in release.measured_sums.measured] for release in (with_delta, without)]
+    if not learn:  # else the bounds may differ, for which other noise is drawn
+        assert laws[0] == laws[1]
+    assert {law.law for law in laws[0]} == {"discrete Laplace"}
+    in_rho = in_one_currency(sums, both)
+    plan = division_plan(sums, asked, {}, in_rho, ADD)
+    alone = division_plan(sums, asked, {}, in_epsilon(sums, both), ADD)
+    assert (plan.errors(in_rho.sums) > 1.5 * alone.errors(in_epsilon(sums, both).sums)).any()
+
+
+@pytest.mark.parametrize("mechanism", [None, Auto(2000), MaxEnt()], ids=str)
+def test_many_numbers_are_closer_with_a_delta(mechanism):
+    """Each of them is expected to be: by the noise of what was measured, in one plan for all."""
+    asked, both, pure = Workload.marginals(WIDER, 2), ApproxDP(1.0, 1e-2), PureDP(1.0)
+    sums = NumberSums(MANY, mechanism=mechanism, share=0.9)
+    release = without_seed(sums, asked, both)
+    assert {m.noise.order for m in release.measured_sums.measured} == {2}
+    division, alone = divided(sums, asked, both, ADD), divided(sums, asked, pure, ADD)
+    limits = division_plan(sums, asked, {}, alone, ADD).errors(alone.sums)
+    errors = division_plan(sums, asked, {}, division, ADD).errors(division.sums)
+    assert (errors <= limits).all()
+    assert (errors < limits / 2).any()
+
+
+def test_weights_are_raised_of_what_laplace_noise_would_answer_more_closely():
+    """The total and its count beside many tables: first they are further off than for epsilon alone, then nothing."""
+    sums, asked, both = NumberSums(MANY), Workload.marginals(WIDER, 1), ApproxDP(1.0, 1e-4)
+    limits = division_plan(sums, asked, {}, in_epsilon(sums, both), ADD).errors(PureDP(1.0))
+    found = divided(sums, asked, both, ADD)
+    assert found.sums == both
+    assert (division_plan(sums, asked, {}, found, ADD).errors(both) <= limits).all()
+    assert (division_plan(sums, asked, {}, replace(found, instead=None), ADD).errors(both) > limits).any()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_left_of_epsilon_with_all_of_delta_is_a_cost_that_the_charge_covers(seed):
+    """Whatever the two parts do with it; a millionth more is refused."""
+    rng = np.random.default_rng(seed)
+    both, share = ApproxDP(10 ** rng.uniform(-3, 1.5), 10 ** rng.uniform(-30, -1)), rng.uniform(0.01, 0.99)
+    sums = NumberSums(FEW, learn=("x",) * int(rng.integers(2)), mechanism=MaxEnt(), share=share)
+    found = in_epsilon(sums, both)
+    purse = Filter(both)
+    for part in (found.learning, found.sums):
+        if part is not None:
+            purse.spend(part)
+    counting, rest = counting_first(found.counts, 0.01, ADD)
+    purse.spend(counting)
+    rho = currency(rest)
+    for part in split(rho, rng.uniform(0.1, 1, 5)):
+        purse.spend(part)
+    with pytest.raises(BudgetExceeded):
+        purse.spend(ZCDP(rho.rho * 1e-6))

@@ -45,7 +45,8 @@ def test_a_key_that_is_named_as_a_number_is_told_apart() -> None:
         release = Curator(table, ledger, Entropy.insecure(1)).release(
             Laplace(), Workload.marginals(domain, 2), PureDP(1.0)
         )
-    names = release.answers_frame().columns.tolist()
+    assert release.answers_frame().columns.tolist() == ["answer__", "answer_", "query_", "answer", "model_95"]
+    names = release.answers_frame(details=True).columns.tolist()
     assert names == ["answer__", "answer_", "query_", "answer", "noisy", "error_95", "model_95"]
 
 

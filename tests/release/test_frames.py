@@ -93,7 +93,7 @@ def test_a_marginal_is_a_tidy_frame(frame):
     found = typed()
     table = found.marginal(["age", "sex"], frame=frame)
     names = list(table.column_names if frame == "arrow" else table.columns)
-    assert names == ["sex", "age", "answer", "noisy", "error_95", "model_95"]
+    assert names == ["sex", "age", "answer", "model_95"]
     assert len(table) == 3 * 4
     answers = np.asarray(table["answer"], np.float64)
     np.testing.assert_allclose(answers, found.answer(Workload.marginals(TYPED, [["sex", "age"]])))

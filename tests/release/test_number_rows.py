@@ -8,7 +8,8 @@ from number_releases import ASKED, with_numbers
 from releases import released
 
 import qrelease as qr
-from qrelease.release.number_rows import COLUMNS, number_rows
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.release.number_rows import COLUMNS, counted_twice, number_rows
 
 
 def lines(rows):
@@ -78,3 +79,15 @@ def test_a_line_whose_interval_is_all_that_the_bounds_allow_says_so():
     assert {row["note"] for row in bounded if (float(row["low"]), float(row["high"])) == (0, 8)} == told
     assert len([row for row in bounded if row["note"]]) >= 2
     assert {row["note"] for row in noisy if row["question"].startswith("sum")} == {""}  # sums have no bounds
+
+
+def test_counts_that_the_workload_answers_too_are_told_and_have_the_smaller_bars_here():
+    """Also where little of the cost is for them; a condition, or other groups, make another question."""
+    asked = ("count by carrier", "count by carrier where late = no", "count by late", "histogram:carrier", "sum:delay")
+    for share in (0.9, 0.01):
+        release = with_numbers(asked=asked, mechanism=MaxEnt(), share=share)
+        assert counted_twice(release) == ["count by carrier", "histogram:carrier"]
+        here = release.measured_sums.answer("count by carrier", release.measurements)
+        assert ((here.model_high - here.model_low) / 2 < release.answers_frame()["model_95"]).all()
+    assert not counted_twice(with_numbers())
+    assert not counted_twice(released())

@@ -115,10 +115,7 @@ def _answer(arguments: argparse.Namespace) -> None:
         cumulative=arguments.cumulative,
         suppress=arguments.suppress,
     )
-    if conditions and (arguments.where or options != TableOptions()):
-        raise InvalidInput(
-            f"--where, --top, --above, --percent, --cumulative and --suppress are for numbers, not {conditions[0]}"
-        )
+    _check_options(arguments, conditions, beside=bool(questions))
     if arguments.format == "csv" and questions and len(queries) > 1:
         raise InvalidInput("numbers by group are one CSV table each: ask for one at a time, or for --format json")
     tables = [(question, numbers_table(release, question, options)) for question in questions]
@@ -131,6 +128,24 @@ def _answer(arguments: argparse.Namespace) -> None:
         if arguments.format == "text":
             for line in _caveats(question, columns["source"].values.tolist()):
                 print(line)
+
+
+def _check_options(arguments: argparse.Namespace, conditions: Sequence[str], *, beside: bool) -> None:
+    """Raise `InvalidInput` for options that say nothing of a condition.
+
+    beside  whether there are questions about numbers, too: which of their groups are shown is no matter of conditions
+    """
+    if not conditions:
+        return
+    names = ("where", "top", "above", "percent", "cumulative", "suppress")
+    given = [name for name in names if getattr(arguments, name) not in (None, False, "")]
+    wrong = [f"--{name}" for name in given if not (beside and name in ("top", "above"))]
+    if wrong:
+        plural = "are" if len(wrong) > 1 else "is"
+        raise InvalidInput(
+            f"{' and '.join(wrong)} {plural} for numbers, and {conditions[0]!r} is a condition: ask it by itself"
+            f"{', or write both in one: (…) and (…)' if '--where' in wrong else ''}"
+        )
 
 
 def _question(domain: "Domain", text: str, where: str) -> "NumericQuestion":

@@ -55,6 +55,7 @@ def _number(text: str) -> int:
 
 def _attack(arguments: argparse.Namespace) -> None:
     shared.check_memory()
+    shared.tell_of_compiling()
     from qrelease.data.table import Table
     from qrelease.evaluation.attacks.picture import check_svg
     from qrelease.evaluation.attacks.study import study

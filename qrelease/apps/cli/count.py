@@ -11,6 +11,7 @@ from qrelease.apps.cli.shared import (
     dialect_of,
     dialect_options,
     schema_options,
+    tell_of_compiling,
     workload_of,
     workload_option,
 )
@@ -36,6 +37,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _count(arguments: argparse.Namespace) -> None:
     check_memory()
+    tell_of_compiling()
     from qrelease.data.counts import SUFFIX, Counts, check_countable
     from qrelease.data.sources.stores import public_name
     from qrelease.data.table import Table

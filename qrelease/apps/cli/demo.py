@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from qrelease.apps.cli.mechanisms import DEFAULT, mechanism_of
-from qrelease.apps.cli.shared import check_memory, entropy_of, seed_option, wrote
+from qrelease.apps.cli.shared import check_memory, entropy_of, seed_option, tell_of_compiling, wrote
 from qrelease.privacy.costs import cost_of
 
 _NEXT = """
@@ -43,6 +43,7 @@ def _free_name() -> Path:
 
 def _demo(arguments: argparse.Namespace) -> None:
     check_memory()
+    tell_of_compiling()
     from qrelease.data.bundled import CATEGORICAL, adult
     from qrelease.evaluation.evaluate import Truth
     from qrelease.privacy.ledger import Ledger

@@ -20,6 +20,7 @@ from qrelease.apps.cli.shared import (
     neighbours_option,
     protection_options,
     table_of,
+    tell_of_compiling,
     told,
     warn_of_delta,
 )
@@ -49,6 +50,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _estimate(arguments: argparse.Namespace) -> None:
     check_memory()
+    tell_of_compiling()
     from qrelease.mechanisms.base import check_parts
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit

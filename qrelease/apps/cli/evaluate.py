@@ -20,6 +20,7 @@ from qrelease.apps.cli.shared import (
     neighbours_option,
     seed_option,
     table_of,
+    tell_of_compiling,
     workload_of,
     workload_option,
     wrote,
@@ -80,6 +81,7 @@ def _floats(text: str) -> list[float]:
 
 def _evaluate(arguments: argparse.Namespace) -> None:
     check_memory()
+    tell_of_compiling()
     if arguments.release is not None or arguments.synthetic is not None:
         _judge(arguments)
         return

@@ -35,6 +35,7 @@ from qrelease.apps.cli.shared import (
     numbers_apart,
     protection_options,
     table_of,
+    tell_of_compiling,
     told,
     warn_of_delta,
     warn_of_unnamed,
@@ -222,6 +223,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     read  the records; for who tells of what is wrong with them in other words
     """
     check_memory()
+    tell_of_compiling()
     numbers_apart(arguments)
     _take_counts(arguments)
     from qrelease.data.table import Table
@@ -309,8 +311,21 @@ def _tell(arguments: argparse.Namespace, release: Release, out: Path, left_out: 
     print(wrote(out))
     for name, why in left_out.items():
         print(f"no {name}: {why}")
+    _tell_counted_twice(release)
     if isinstance(release.synopsis, Fitted):
         _tell_misfit(release.synopsis.misfit)
+
+
+def _tell_counted_twice(release: Release) -> None:
+    """Which file to publish counts from that the workload and a question about numbers both answer."""
+    from qrelease.release.number_rows import counted_twice
+
+    found = counted_twice(release)
+    if found:
+        print(
+            f"in both answers and numbers, not alike: {', '.join(found)}; publish those of the file numbers, which are"
+            " made of all that was measured"
+        )
 
 
 def _tell_misfit(misfit: float) -> None:
@@ -547,7 +562,7 @@ def _foretell(
         from qrelease.mechanisms.number_sums import NumberSums
 
         if isinstance(mechanism, NumberSums) and mechanism.mechanism is not None:  # what its share will be like
-            cost, mechanism = mechanism.of_counts(cost), mechanism.mechanism
+            cost, mechanism = mechanism.of_counts(workload, cost, unit.relation), mechanism.mechanism
     among: tuple[Mechanism, ...] = (mechanism,)
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import foretold

@@ -22,6 +22,7 @@ from qrelease.apps.cli.shared import (
     protection_options,
     query_option,
     table_of,
+    tell_of_compiling,
     told,
     warn_of_delta,
     warn_of_unnamed,
@@ -123,6 +124,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _learn(arguments: argparse.Namespace) -> None:
     check_memory()
+    tell_of_compiling()
     from qrelease.apps.cli.ledgers import ledger_of, ledger_path, told_of_rows
     from qrelease.data.schema import load
     from qrelease.data.sources.compression import written

@@ -25,6 +25,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _score(arguments: argparse.Namespace) -> None:
     shared.check_memory()
+    shared.tell_of_compiling()
     from qrelease.data.table import Table
     from qrelease.evaluation.quality.private_score import MarginalScores
     from qrelease.release.curator import Curator

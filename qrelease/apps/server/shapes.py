@@ -165,8 +165,8 @@ class Quote(Shape):
         Annotated[
             str,
             Meta(
-                description="of numbers by group: a sentence where there are so many groups that the"
-                " answers can tell little"
+                description="of numbers: a sentence where there are so many groups that the answers can tell little, or"
+                " where less may be charged than is quoted"
             ),
         ]
         | UnsetType

@@ -11,9 +11,8 @@ from qrelease.mechanisms.auto import Auto, choose
 from qrelease.mechanisms.base import why_no_table
 from qrelease.mechanisms.expected_errors import marginals_alone
 from qrelease.mechanisms.number_sums import NumberSums
-from qrelease.noise.calibration import currency
 from qrelease.privacy import Cost, Neighbours
-from qrelease.privacy.costs import cost_of, split
+from qrelease.privacy.costs import cost_of
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 
@@ -28,28 +27,30 @@ def asked(arguments: argparse.Namespace) -> tuple[Workload, Unit]:
 
 
 def left_for_workload(arguments: argparse.Namespace, workload: Workload, cost: Cost, unit: Unit) -> Cost:
-    """The part of a cost that the workload gets: all of it, but where questions about numbers take their share.
+    """The part of a cost that the workload gets, of a record: all, but where questions about numbers take their share.
 
     Raises `InvalidInput` for questions that the release would refuse.
     """
-    if not arguments.numbers:
-        return cost
-    sums = NumberSums(arguments.numbers, mechanism=Auto())
     with unit.explained():
-        sums.check(workload, unit.of_a_record(cost), unit.relation)
-    left, _ = split(currency(cost), [1 - sums.share, sums.share])
-    return left
+        of_a_record = unit.of_a_record(cost)
+        if not arguments.numbers:
+            return of_a_record
+        sums = NumberSums(arguments.numbers, mechanism=Auto())
+        sums.check(workload, of_a_record, unit.relation)
+        return sums.of_counts(workload, of_a_record, unit.relation)
 
 
 def predicted(workload: Workload, records: int, cost: Cost, unit: Unit) -> dict[str, Any]:
     """What `auto` would take and how far off it would be: the share of records in a wrong cell of a table, and an
     answer's root mean squared error; None where it has no closed form.
+
+    cost  of a record
     """
     if not marginals_alone(workload):
         why = "not predicted beforehand: this workload is more than tables, so the choice is made by simulation"
         return {"mechanism": None, "off": None, "error": None, "table": None, "why": why}
     with unit.explained():
-        found = choose(workload, records, unit.of_a_record(cost), unit.relation)
+        found = choose(workload, records, cost, unit.relation)
     first = found.predictions[0]
     off = None if first.l1 is None else min(first.l1 / 2, 1.0)
     table = why_no_table(found.mechanism, workload) is None

@@ -178,7 +178,7 @@ class CsvPiece:
             return encoder.codes(map(at, rows), len(rows))
         except InvalidInput:
             position, error = encoder.fault(map(at, rows))
-            raise InvalidInput(f"{self._where(position)}: {error}") from None
+            raise InvalidInput(f"{self.place(position)}: {error}") from None
 
     def _with_commas(self, encoder: Encoder, at: Callable[[list[str]], str]) -> Codes:
         """The codes (n,) of a column of numbers with decimal commas."""
@@ -186,14 +186,15 @@ class CsvPiece:
         try:
             found.extend(encoder[self.reader.dialect.text(encoder.attribute, at(row))] for row in self.chunk.rows)
         except InvalidInput as error:
-            raise InvalidInput(f"{self._where(len(found))}: {error}") from None
+            raise InvalidInput(f"{self.place(len(found))}: {error}") from None
         return encoder.of_codes(found)
 
     def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
         """What the reader makes (n,) of the keys in a column."""
-        return reader.text_codes(map(itemgetter(self.places[column]), self.chunk.rows), self._where)
+        return reader.text_codes(map(itemgetter(self.places[column]), self.chunk.rows), self.place)
 
-    def _where(self, position: int) -> str:
+    def place(self, position: int) -> str:
+        """What errors call a record, by its place in the piece."""
         return f"{self.reader.path} line {self.reader.line(self.chunk.first + position)}"
 
 

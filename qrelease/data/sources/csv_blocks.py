@@ -203,18 +203,19 @@ class BlockPiece:
         try:
             return spellings.codes(*self.cells.column(column))
         except Misplaced as error:
-            raise InvalidInput(f"{self._where(error.position)}: {error}") from None
+            raise InvalidInput(f"{self.place(error.position)}: {error}") from None
 
     def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
         """What the reader makes (n,) of the keys in a column."""
         keys = self._spellings.get(column)
         if not isinstance(keys, KnownKeys) or keys.reader is not reader:
             self._spellings[column] = keys = KnownKeys(reader, lambda raw: unquoted(raw, self._reader.dialect.quote))
-        return keys.words(*self.cells.column(column), self._where)
+        return keys.words(*self.cells.column(column), self.place)
 
     def texts(self, column: str) -> list[str]:
         """The texts (n,) of a column."""
         return cell_texts(*self.cells.column(column), self._reader.dialect.quote)
 
-    def _where(self, position: int) -> str:
+    def place(self, position: int) -> str:
+        """What errors call a record, by its place in the piece."""
         return f"{self._reader.path} line {self._reader.line(self._first + position)}"

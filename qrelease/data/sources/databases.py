@@ -99,17 +99,18 @@ class RowPiece:
             return np.fromiter(map(encoder.code, values), encoder.dtype, len(values))
         except InvalidInput:
             position, error = encoder.fault(values)
-            raise InvalidInput(f"{self._where(position)}: {error}") from None
+            raise InvalidInput(f"{self.place(position)}: {error}") from None
 
     def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
         """What the reader makes (n,) of the keys in a column."""
-        return reader.codes(self._values(column), self._where)
+        return reader.codes(self._values(column), self.place)
 
     def _values(self, column: str) -> list[Any]:
         place = self.places[column]
         return [row[place] for row in self.rows]
 
-    def _where(self, position: int) -> str:
+    def place(self, position: int) -> str:
+        """What errors call a record, by its place in the piece."""
         return f"{self.source} row {self.first + position} (from 0)"
 
 

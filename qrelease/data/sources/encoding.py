@@ -26,10 +26,12 @@ from qrelease.data.points import any_of, binned, has_points
 from qrelease.data.sources.encoder import Encoder, code_type
 from qrelease.data.sources.stores import Address, Place
 from qrelease.data.spill import MAX_BYTES, MAX_BYTES_BY_PERSON, Spill, held
-from qrelease.data.structural_zeros import narrowed
+from qrelease.data.structural_zeros import masks, narrowed
 from qrelease.errors import InvalidInput
 
 Schema = Domain | str | os.PathLike[str]
+
+_SOURCES = "an [[impossible]] rule, or the parent that its code list gives"
 
 
 class Piece(Protocol):
@@ -70,6 +72,20 @@ class Piece(Protocol):
         -------
         ndarray of int64, shape (n,)
             Private.
+        """
+
+    def place(self, position: int) -> str:
+        """What errors call a record.
+
+        Parameters
+        ----------
+        position : int
+            Its place in the piece, from 0.
+
+        Returns
+        -------
+        str
+            The source, and the line or row.
         """
 
 
@@ -144,7 +160,8 @@ class Encoded:
 def encoded(reader: Reader, domain: Domain) -> Encoded:
     """All records of a source.
 
-    Raises `InvalidInput` for a column that the source has not or has twice, and for a value that the domain has not.
+    Raises `InvalidInput` for a column that the source has not or has twice, for a value that the domain has not, and
+    for a record that the domain says to be impossible.
     """
     reader.check_header(domain.names)
     names = found_columns(reader, domain)
@@ -152,16 +169,19 @@ def encoded(reader: Reader, domain: Domain) -> Encoded:
     key = None if person is None else person_column(reader, person.column)
     encoders = [Encoder(attribute.fine) for attribute in domain]
     persons = None if person is None else PersonWords(person)
-    columns = _Columns(domain)
+    columns, possible = _Columns(domain), PossibleRecords(domain)
     for piece in reader.pieces([*names, *([] if key is None else [key])]):
         codes = [piece.codes(encoder, name) for encoder, name in zip(encoders, names, strict=True)]
         if persons is not None and key is not None:
             words = piece.persons(persons, key)
             mine = words != NO_WORD
+            places = None
             if not mine.all():
-                words, codes = words[mine], [column[mine] for column in codes]
+                words, codes, places = words[mine], [column[mine] for column in codes], np.flatnonzero(mine)
+            possible.check(piece, codes, places)
             columns.add(codes, words)
         else:
+            possible.check(piece, codes)
             columns.add(codes)
     return columns.whole(persons, _texts(encoders))
 
@@ -225,6 +245,37 @@ def domain_of_records(domain: Domain) -> Domain:
     records = Domain(domain.person.records, code_lists=domain.code_lists, person=person)
     records.check_decided()
     return records
+
+
+@final
+class PossibleRecords:
+    """Refuses records that meet a rule of the schema about what is impossible, as values that it does not list.
+
+    What is read is then what the rules say, so that those who are told of them are told the truth, and answers that are
+    0 by a rule are. It is the holder who sees the refusal, and it depends on that record alone.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain, self._rules = domain, [(axes, mask) for axes, mask in masks(domain, domain.impossible).items()]
+
+    def check(self, piece: Piece, codes: Sequence[Codes], places: npt.NDArray[np.int64] | None = None) -> None:
+        """Raise `InvalidInput` for the first record that no record can be.
+
+        codes   of `Attribute.fine`, by column
+        places  of the records in the piece; None for all of it
+        """
+        for axes, mask in self._rules:
+            of = [self._domain.attributes[axis] for axis in axes]
+            cells = [binned(a, codes[axis]) if has_points(a) else codes[axis] for a, axis in zip(of, axes, strict=True)]
+            shape = [a.size for a in of]
+            met = mask[np.ravel_multi_index([column.astype(np.int64) for column in cells], shape)]
+            if met.any():
+                first = int(met.argmax())
+                values = ", ".join(f"{a.name!r} {a.label(int(c[first]))!r}" for a, c in zip(of, cells, strict=True))
+                raise InvalidInput(
+                    f"{piece.place(first if places is None else int(places[first]))}:"
+                    f" column{'s' * (len(of) > 1)} {values}: impossible by the schema ({_SOURCES})"
+                )
 
 
 class _Columns:

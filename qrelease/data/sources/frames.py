@@ -168,13 +168,14 @@ class FramePiece:
         if (fine and self._frame.implementation.is_polars()) or keys.dtype == nw.Time:  # nanoseconds would be cut off
             raise InvalidInput(f"{self._source}: person column {column!r}: give moments with nanoseconds as text")
 
-        def where(row: int) -> str:
-            return f"{self._source} row {self._first + row} (from 0)"
-
         wide = keys.dtype in (nw.Int128, nw.UInt128)  # which numpy does not have
         if keys.dtype.is_integer() and not wide and not keys.null_count():
-            return reader.whole_codes(keys.to_numpy(), where)
-        return reader.codes(keys.to_list(), where)
+            return reader.whole_codes(keys.to_numpy(), self.place)
+        return reader.codes(keys.to_list(), self.place)
+
+    def place(self, position: int) -> str:
+        """What errors call a record, by its place in the piece."""
+        return f"{self._source} row {self._first + position} (from 0)"
 
 
 @final

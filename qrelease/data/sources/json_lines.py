@@ -105,11 +105,12 @@ class JsonPiece:
             return np.fromiter(map(encoder.code, values), encoder.dtype, len(values))
         except InvalidInput:
             position, error = encoder.fault(values)
-            raise InvalidInput(f"{self._where(position)}: {error}") from None
+            raise InvalidInput(f"{self.place(position)}: {error}") from None
 
     def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
         """What the reader makes (n,) of the keys in a column."""
-        return reader.codes([record.get(column) for _, record in self.records], self._where)
+        return reader.codes([record.get(column) for _, record in self.records], self.place)
 
-    def _where(self, position: int) -> str:
+    def place(self, position: int) -> str:
+        """What errors call a record, by its place in the piece."""
         return f"{self.path} line {self.records[position][0]}"

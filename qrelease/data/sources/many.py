@@ -76,3 +76,7 @@ class _Named:
     def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
         """What the reader makes (n,) of the keys in a column."""
         return self._piece.persons(reader, self._names.get(column, column))
+
+    def place(self, position: int) -> str:
+        """What errors call a record, by its place in the piece."""
+        return self._piece.place(position)

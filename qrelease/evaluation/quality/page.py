@@ -29,7 +29,7 @@ def write_page(found: Quality, folder: Path) -> None:
 
 def html(found: Quality) -> str:
     """The page."""
-    parts = (_head, _scores, _worst, _together, _models, _copies, _left_out)
+    parts = (_head, _scores, _numbers, _worst, _together, _models, _copies, _left_out)
     return document(f"Quality of “{text(found.name)}”", "".join(part(found) for part in parts))
 
 
@@ -74,6 +74,15 @@ def _scores(found: Quality) -> str:
         " them.</p>"
         f"{html_table(_HEADER, rows)}"
     )
+
+
+def _numbers(found: Quality) -> str:
+    """Means and standard deviations; nothing without a column of numbers."""
+    if not found.numbers:
+        return ""
+    header = {"column": False, "mean, synthetic": True, "mean, real": True, "SD, synthetic": True, "SD, real": True}
+    rows = [[text(n.column), *(f"{v:.6g}" for v in (*n.mean[::-1], *n.deviation[::-1]))] for n in found.numbers]
+    return f"<h2>Means and standard deviations</h2>{html_table(header, rows)}"
 
 
 def _worst(found: Quality) -> str:

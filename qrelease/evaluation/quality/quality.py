@@ -17,6 +17,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from qrelease._util.typing import Axes, Floats
+from qrelease.data.points import has_points
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.quality.associations import correlations, cramers_v, ordered, overlap, regression
@@ -24,6 +25,7 @@ from qrelease.evaluation.quality.copies import Copies, copies, part
 from qrelease.evaluation.quality.marginals import distances, marginal_score, sets_of
 from qrelease.evaluation.quality.models import MAX_CLASSES, LearnedColumn, Told, learned, told_apart, why_untrained
 from qrelease.evaluation.results import NOTICE
+from qrelease.queries.numeric import cell_values
 
 SETS: Final[dict[int, int]] = {1: 200, 2: 500, 3: 500, 4: 100, 5: 100}
 """Sets of columns that are looked at, by how many columns they have; of more they are drawn at random."""
@@ -86,6 +88,29 @@ class Regressed:
 
 
 @final
+@dataclass(frozen=True)
+class ColumnNumbers:
+    """The mean and the standard deviation of a column of numbers, of the real and of the synthetic table.
+
+    They are of exact values where both tables have them, else of the middles of bins; missing values are left out.
+    """
+
+    column: str
+    mean: tuple[float, float]
+    deviation: tuple[float, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain types; null where a table has no value."""
+        named = {"mean": self.mean, "standard_deviation": self.deviation}
+        found = {k: [None if math.isnan(v) else v for v in pair] for k, pair in named.items()}
+        return {"column": self.column, **{k: {"real": a, "synthetic": b} for k, (a, b) in found.items()}}
+
+    def __str__(self) -> str:
+        (a, b), (s, t) = self.mean, self.deviation
+        return f"{self.column}: mean {b:.6g}, of the real {a:.6g}; standard deviation {t:.6g}, of the real {s:.6g}"
+
+
+@final
 @dataclass(frozen=True, eq=False, repr=False)
 class Quality:
     """What was found. Private: it compares with the true table.
@@ -93,6 +118,7 @@ class Quality:
     k_marginal    the score of (2 - mean L1) * 500, by number of columns
     subsample     the share of the real records, drawn at random, that is as good; NaN where none is that bad
     told          whether models tell the tables apart: of the synthetic table and of a second real sample
+    numbers       of each column of numbers
     skipped       what was not looked at, and why
     """
 
@@ -109,6 +135,7 @@ class Quality:
     copied: tuple[Copies, Copies]
     told: tuple[Told, Told] | None
     learned: tuple[LearnedColumn, ...]
+    numbers: tuple[ColumnNumbers, ...]
     skipped: tuple[str, ...]
     seconds: float
 
@@ -130,6 +157,7 @@ class Quality:
             "copies": {"synthetic": self.copied[0].to_json(), "second_sample": self.copied[1].to_json()},
             "told_apart": self.told and {"synthetic": self.told[0].to_json(), "second_sample": self.told[1].to_json()},
             "train_on_synthetic": [found.to_json() for found in self.learned],
+            "numbers": [found.to_json() for found in self.numbers],
             "skipped": list(self.skipped),
             "seconds": round(self.seconds, 2),
         }
@@ -167,6 +195,7 @@ class Quality:
         lines.append(f"{'unique records matched':34}{ours.unique:12.4f}{other.unique:12.4f}")
         lines.append(f"{'median nearest distance':34}{ours.nearest_median:12.4f}{other.nearest_median:12.4f}")
         lines.append(as_good(self.subsample))
+        lines += map(str, self.numbers)
         return "\n".join([*lines, *(f"skipped: {text}" for text in self.skipped)])
 
     def to_json_text(self) -> str:
@@ -189,14 +218,17 @@ def as_good(subsample: float) -> str:
 
 
 def quality(
-    real: Table, synthetic: Table, *, name: str = "synthetic", targets: Sequence[str] | None = None, seed: int = _SEED
+    real: Table, synthetic: Any, *, name: str = "synthetic", targets: Sequence[str] | None = None, seed: int = _SEED
 ) -> Quality:
     """Compare a synthetic table with the real one. Not private.
 
     Parameters
     ----------
-    real, synthetic : Table
-        Over one universe; not empty.
+    real : Table
+        The private records, at least 20.
+    synthetic : Table or data frame
+        Of any tool: a table over the same columns; or a pandas, polars or pyarrow frame, which is read by the schema of
+        the real one.
     name : str
         What to call the synthetic one.
     targets : sequence of str, optional
@@ -204,6 +236,12 @@ def quality(
         cells, and at least two.
     seed : int
         Of the samples that are drawn: ordinary randomness, as nothing here is private.
+
+    Returns
+    -------
+    Quality
+        Its text is a table, and `to_json` gives plain types: scores of marginals, gaps of associations, models, means
+        and standard deviations of numbers, and copies, each beside what sampling alone and independent columns do.
 
     Raises
     ------
@@ -214,12 +252,14 @@ def quality(
     --------
     >>> import qrelease as qr
     >>> adult = qr.data.adult(["age", "sex", "income"])
-    >>> found = quality(part(adult, slice(0, None, 2)), part(adult, slice(1, None, 2)), targets=[])
+    >>> found = qr.quality(part(adult, slice(0, None, 2)), part(adult, slice(1, None, 2)), targets=[])
     >>> found.k_marginal[3].independent < found.k_marginal[3].synthetic < 1000
     True
     """
     started = time.perf_counter()
-    if synthetic.domain != real.domain.of_rows:
+    if not isinstance(synthetic, Table):
+        synthetic = Table.from_frame(synthetic, real.domain.of_rows)
+    if synthetic.domain.of_rows != real.domain.of_rows:
         raise InvalidInput("the synthetic table is over another universe than the real one")
     if min(len(real), len(synthetic)) < 20:
         raise InvalidInput("at least 20 records of each table are compared")
@@ -248,9 +288,34 @@ def quality(
         copies(real, synthetic, rng),
         told,
         foretold,
+        _numbers(real, synthetic),
         tuple(skipped),
         time.perf_counter() - started,
     )
+
+
+def _numbers(real: Table, synthetic: Table) -> tuple[ColumnNumbers, ...]:
+    found = []
+    for axis, attribute in enumerate(real.domain):
+        if attribute.kind == "number" or (attribute.kind == "coded" and attribute.ordered):
+            exact = all(
+                not has_points(attribute) or (t.points and t.points[axis] is not None) for t in (real, synthetic)
+            )
+            (a, s), (b, t) = (_moments(table, axis, exact=exact) for table in (real, synthetic))
+            found.append(ColumnNumbers(attribute.name, (a, b), (s, t)))
+    return tuple(found)
+
+
+def _moments(table: Table, axis: int, *, exact: bool) -> tuple[float, float]:
+    """The mean and the standard deviation of a column; NaN where it has no value."""
+    attribute = table.domain.attributes[axis]
+    if exact and attribute.grid is not None:
+        places = table.grid(attribute.name)
+        values = float(attribute.grid.low) + float(attribute.grid.step) * places[places >= 0]
+    else:
+        codes = table.columns[axis]
+        values = cell_values(attribute).mean[codes[codes < attribute.values]]
+    return (float(values.mean()), float(values.std())) if len(values) else (math.nan, math.nan)
 
 
 def _targets(real: Table, targets: Sequence[str] | None) -> list[int]:

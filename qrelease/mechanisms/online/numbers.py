@@ -121,14 +121,23 @@ class NumberAnswer:
         return f"{told}; {self.note}" if self.note else told
 
 
-def forewarning(question: NumericQuestion, alpha: float) -> str:
-    """A sentence where answers about groups will be rough, if their records are as many as the average's; else nothing.
+UP_TO: Final = "at most: a quantile is looked for step by step, and often takes a part of that"
 
-    A count is off by alpha of all records at most. Divided among the groups that is public.
+
+def forewarning(question: NumericQuestion, alpha: float) -> str:
+    """What to know before a question is paid for; nothing where there is nothing to know.
+
+    Answers about groups will be rough, if their records are as many as the average's: a count is off by alpha of all
+    records at most, and divided among the groups that is public. And a quantile may cost less than its quote.
     """
+    found = [UP_TO] if question.kind == "quantile" else []
     part = alpha * question.groups
     if question.groups < 2 or part < MAX_GROUP_ERROR:
-        return ""
+        return "; ".join(found)
+    return "; ".join([*found, _rough(question, alpha, part)])
+
+
+def _rough(question: NumericQuestion, alpha: float, part: float) -> str:
     return (
         f"{question.groups:,} groups at alpha={alpha:g}: a count may be off by {part:.0%} of the records of an average"
         " group, so that the answers may tell little; fewer groups, or a session with a smaller alpha, tell more"

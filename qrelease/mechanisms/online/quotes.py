@@ -26,7 +26,8 @@ class Quote:
     source
         Where the first answer that costs something would come from, as in `OnlineAnswer`.
     note
-        A sentence where the answers can tell little, as those about many groups; else nothing.
+        A sentence where the answers can tell little, as those about many groups, or where they often cost less than
+        this, as quantiles do; else nothing.
     """
 
     cost: Cost | None

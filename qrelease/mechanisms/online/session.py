@@ -305,7 +305,7 @@ class OnlineSession:
         return numbers.answer(self, self._question(question), purse)
 
     def quote_numbers(self, question: str | NumericQuestion | NumberWorkload, purse: Purse | None = None) -> Quote:
-        """The most that the answers of `numbers` would cost now, in all, and a note where they can tell little."""
+        """The most that the answers of `numbers` would cost now, in all, and a note of what to know before."""
         asked = self._question(question)
         return replace(numbers.quote(self, asked, purse), note=self.forewarning(asked))
 
@@ -370,7 +370,7 @@ class OnlineSession:
         return asked, described, of_a_record
 
     def forewarning(self, question: NumericQuestion) -> str:
-        """A sentence where the answers to a question can tell little at this session's α, which is public."""
+        """Where the answers to a question can tell little at this session's α, or cost less than quoted: public."""
         return numbers.forewarning(question, self.mechanism.alpha)
 
     def _question(self, question: str | NumericQuestion | NumberWorkload) -> NumericQuestion:

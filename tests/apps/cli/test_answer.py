@@ -72,6 +72,9 @@ def test_numbers_by_group_are_a_table(folder: Path, capsys: pytest.CaptureFixtur
     assert query.startswith("count by sex where age")
     assert header.split()[:2] == ["sex", "value"]
     assert 50 <= float(line.split()[1]) <= 100
+    assert main(["answer", "out", "count by sex", "sex = F", "--top", "1"]) == 0
+    condition, query, _, _ = capsys.readouterr().out.splitlines()
+    assert (condition.rpartition("\t")[2], query) == ("sex = F", "count by sex")
     assert main(["answer", "out", "count by sex", "--above", "1e9"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2  # no group is
 
@@ -88,7 +91,11 @@ def test_numbers_by_group_are_a_table(folder: Path, capsys: pytest.CaptureFixtur
             "'median' is no kind of question (did you mean quantile(.5):?): a question is sum:COLUMN",
         ),
         (["mean:age", "--percent"], "share of the total"),
-        (["sex = F", "--top", "3"], "are for numbers, not sex = F"),
+        (["sex = F", "--top", "3"], "--top is for numbers, and 'sex = F' is a condition: ask it by itself"),
+        (
+            ["sex = F", "count by sex", "--top", "1", "--suppress", "5", "--where", "age >= 30"],
+            "--where and --suppress are for numbers, and 'sex = F' is a condition: ask it by itself, or write both",
+        ),
         (["mean:age", "count by sex", "--format", "csv"], "one CSV table each"),
     ],
 )

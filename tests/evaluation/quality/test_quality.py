@@ -125,3 +125,48 @@ def test_the_command_judges_a_release_and_any_table(in_folder, capsys):
         capsys.readouterr()
         assert main(["evaluate", *given, *bad]) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+NUMBERS = Domain(
+    (
+        qr.Attribute("age", "number", edges=(0, 30, 60, 90), within=(0, 89), step=1, integer=True, missing=("",)),
+        qr.Attribute("pay", "number", edges=(0, 10, 20)),
+        qr.Attribute("sex", "category", categories=("F", "M")),
+    )
+)
+
+
+@pytest.mark.usefixtures("_without_models")
+@pytest.mark.parametrize("frame", ["pandas", "polars"])
+def test_frames_of_any_tool_are_judged_with_the_means_of_their_numbers(frame):
+    library = pytest.importorskip(frame)
+    rng = np.random.default_rng(5)
+    pay, sex = rng.uniform(0, 20, 40), ["F", "M"] * 20
+    real, other = (library.DataFrame({"age": ages, "pay": pay, "sex": sex}) for ages in (range(40), range(10, 50)))
+    holes = [*map(str, range(30)), *[""] * 10]
+    found = qr.quality(qr.Table.from_frame(real, NUMBERS), other, targets=[])
+    age, of_bins = found.numbers
+    assert age.column == "age"
+    assert age.mean == pytest.approx((19.5, 29.5))
+    assert age.deviation == pytest.approx((np.arange(40).std(),) * 2)
+    assert of_bins.mean == pytest.approx((np.where(pay < 10, 5, 15).mean(),) * 2)
+    assert "age: mean 29.5, of the real 19.5" in str(found)
+    assert found.to_json()["numbers"][0]["mean"] == {"real": pytest.approx(19.5), "synthetic": pytest.approx(29.5)}
+    assert "29.5" in page.html(found)
+    lost = library.DataFrame({"age": holes, "pay": pay, "sex": sex})
+    assert qr.quality(qr.Table.from_frame(real, NUMBERS), lost, targets=[]).numbers[0].mean[1] == pytest.approx(14.5)
+
+
+@pytest.mark.usefixtures("_without_models")
+def test_where_one_table_has_bins_alone_both_are_taken_by_them():
+    codes = np.arange(40) % 3
+    bins = Table(NUMBERS, (codes, codes % 2, codes % 2))
+    exact = Table.from_frame(bins_frame(codes), NUMBERS)
+    (age, _) = qr.quality(exact, bins, targets=[]).numbers
+    assert age.mean[0] == age.mean[1]
+
+
+def bins_frame(codes):
+    """Records at the lower ends of the bins."""
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame({"age": codes * 30, "pay": codes % 2 * 10.0, "sex": np.array(["F", "M"])[codes % 2]})

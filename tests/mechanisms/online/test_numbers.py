@@ -12,7 +12,7 @@ from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online import numbers
-from qrelease.mechanisms.online.numbers import MAX_ONLINE_GROUPS
+from qrelease.mechanisms.online.numbers import MAX_ONLINE_GROUPS, UP_TO
 from qrelease.mechanisms.online.purchasing import POLICY
 from qrelease.mechanisms.online.quotes import Quote
 from qrelease.mechanisms.online.session import Online
@@ -131,7 +131,7 @@ def test_groups_that_alpha_tells_nothing_of_are_forewarned_and_noted():
     with opened(Online(alpha=0.15, beta=0.01), table=table()) as session:
         for kind in WORST:
             few, many = session.quote_numbers(kind), session.quote_numbers(f"{kind} by carrier*late")
-            assert not few.note
+            assert few.note == (UP_TO if kind.startswith("quantile") else "")
             assert "6 groups at alpha=0.15: a count may be off by 90%" in many.note
             (all_,), groups = session.numbers(kind), session.numbers(f"{kind} by carrier*late")
             assert not all_.note
@@ -433,3 +433,15 @@ def test_a_share_through_bins_is_between_those_of_the_bins_beside():
         assert answer.high - answer.low > (of_group >= 0).mean() - (of_group >= 10).mean()
         assert answer.low <= answer.value <= answer.high
         assert abs(other.value - (of_group >= 10).mean()) < 0.1
+
+
+def test_a_quantile_takes_at_most_what_is_quoted_and_says_so():
+    """Which is the price of all steps that a search may take."""
+    with opened(MECHANISM, table=table()) as session:
+        quoted = session.quote_numbers("quantile(.5):delay by carrier")
+        answers = session.numbers("quantile(.5):delay by carrier")
+        paid = [a.cost.to_json() for a in answers if a.cost is not None]
+        for name, most in quoted.cost.to_json().items():
+            assert 0 < sum(cost[name] for cost in paid) <= most
+        assert UP_TO in quoted.note
+        assert not session.quote_numbers("mean:delay by carrier").note

@@ -9,12 +9,14 @@ from qrelease.release.report.tables import LISTED, OPEN, folded, html_table, pai
 
 @pytest.mark.parametrize(
     ("rows", "whole", "more"),
-    [(3, None, None), (LISTED, None, None), (LISTED + 7, None, 7), (5, LISTED + 1_000, 1_000)],
+    [(3, None, None), (LISTED, None, None), (LISTED + 7, None, LISTED + 7), (5, LISTED + 1_000, LISTED + 1_000)],
 )
 def test_what_is_left_out_is_counted(rows, whole, more):
     page = html_table({"query": False, "count": True}, [[f"q{i}", str(i)] for i in range(rows)], whole)
     assert page.count("<tr>") == 1 + min(rows, LISTED)
-    assert re.findall(r"and ([\d,]+) more", page) == ([] if more is None else [f"{more:,}"])
+    assert re.findall(rf"the first {LISTED} of ([\d,]+) rows: the manifest", page) == (
+        [] if more is None else [f"{more:,}"]
+    )
     assert page.count("<td class=n>") == min(rows, LISTED)
 
 
