@@ -170,7 +170,7 @@ class FitProblem:
         return slice(int(self.begins[number]), int(self.begins[number + 1]))
 
     def _told_apart(self, number: int) -> Floats:
-        """What signs with a set of their own tell of each cell (cells,): its records over those of independent columns."""
+        """What signs with a set of their own tell of cells (cells,): their records over those expected without them."""
         place = self.place(len(self.marginals) + number)
         records, expected, noise, omega = (v[place] for v in (self.target, self._expected, self._noise, self._omega))
         return sign_pairs.ratios(records, expected, float(noise[0]), float(omega[0]))[self._classes[number]]
