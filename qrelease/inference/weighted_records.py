@@ -27,7 +27,6 @@ from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.workload import Group, Workload
 
 _BATCH_CELLS = 1 << 22  # cells of the marginals that are counted in one pass
-_ALWAYS_PARALLEL = 1 << 40  # always worth a thread
 
 _OFFER_DISTANCE = 20  # places in the order of records, from which a row is offered another one
 _LIGHT = 1e-3  # of the mean weight: a record of less is not offered
