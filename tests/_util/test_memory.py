@@ -164,6 +164,7 @@ HANDLERS = {
     "evaluation/audit/session.py seen": "the auditor notes every error of tables that it made up",
     "evaluation/audit/session.py server_door": "the auditor notes every error of tables that it made up",
     "mechanisms/auto.py _refusal": "it asks within memory.unused",
+    "mechanisms/number_sums.py _as_good": "it asks within memory.unused",
     "mechanisms/auto.py _simulated": "what is for want of memory was raised before",
     "apps/server/app.py account": "the holder's own machine alone reads it, and a spent budget is left out of it",
     "apps/cli/__init__.py main": "it ends the command, and the data holder alone reads it",

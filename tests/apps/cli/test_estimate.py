@@ -30,7 +30,7 @@ def test_an_estimate_is_printed_charged_and_saved(people, capsys):
     assert found.interval[0] < 39.5 < found.interval[1]
     assert not found.insecure
     assert run(people, "quantile:age,q=0.25", "--epsilon", "1", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["parameters"] == {"column": "age", "q": 0.25, "interval": True}
+    assert json.loads(capsys.readouterr().out)["parameters"] == {"column": "age", "q": 0.25, "interval": True, "by": []}
     assert run(people, "mean:age", "--epsilon", "1") == 2
     assert "budget" in capsys.readouterr().err
 

@@ -476,14 +476,14 @@ def test_weighted_records_and_order_are_those_of_the_mechanism(
 ) -> None:
     taken: list[Any] = []
     at_the_charge(lambda *given: taken.append(given))
-    rules = '\n[[impossible]]\nwhere = "sex = F and city = Rom"\n'
+    rules = '\n[[impossible]]\nwhere = "sex = F and city = Bonn"\n'
     (folder / "people.toml").write_text(SCHEMA + rules)
     options = ["--mechanism", "records", "--delta", "1e-6"]
     for more in ([], ["--weighted-records", "2000", "--order", "2"]):
         with pytest.raises(ZeroDivisionError):
             release(*options, *more)
     assert [mechanism for mechanism, *_ in taken] == [FittedRecords(), FittedRecords(weighted_records=2000, order=2)]
-    assert {workload.domain.impossible for _, workload, _ in taken} == {("sex = F and city = Rom",)}
+    assert {workload.domain.impossible for _, workload, _ in taken} == {("sex = F and city = Bonn",)}
     assert "impossible" not in capsys.readouterr().err
     with pytest.raises(ZeroDivisionError):
         release("--mechanism", "auto", "--rows", "9")
