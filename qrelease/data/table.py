@@ -318,7 +318,7 @@ class Table:
             raise InvalidInput(
                 f"{reader.path} has {'none' if others else 'all'} of the columns: a parent has some of them"
             )
-        parts = [narrowed(replace(domain, impossible=()), names) for names in (own, others)]
+        parts = [narrowed(domain, names) for names in (own, others)]
         return cls.of_reader(reader, parts[0]).joined(cls.read(parent, parts[1], dialect=dialect)).ordered(domain)
 
     @classmethod

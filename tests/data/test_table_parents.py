@@ -62,6 +62,20 @@ def cells(table):
     return table.counts([tuple(range(len(table.domain)))])[0].tolist()
 
 
+def test_a_record_that_a_rule_of_its_own_columns_makes_impossible_is_refused(folder):
+    flights, planes = folder
+    for rule, said in (("late = yes and month = 3", "flights.csv line "), ("seats in 100..199", "planes.csv line ")):
+        Path("ruled.toml").write_text(SCHEMA + f'[[impossible]]\nwhere = "{rule}"\n')
+        with pytest.raises(InvalidInput, match=f"^{said}.*impossible by the schema"):
+            Table.read("flights.csv", "ruled.toml", parent="planes.csv")
+    kept = flights[(flights.late == "no") | (flights.month != 3)]
+    kept.to_csv("kept.csv", index=False)
+    Path("ruled.toml").write_text(SCHEMA + '[[impossible]]\nwhere = "late = yes and month = 3"\n')
+    found = Table.read("kept.csv", "ruled.toml", parent="planes.csv")
+    assert len(found) == len(kept) < len(flights)
+    assert found.domain.impossible == ("late = yes and month = 3",)
+
+
 def test_every_source_joins_the_same_and_as_pandas_does(folder):
     flights, planes = folder
     domain = schema.load("schema.toml")

@@ -1,6 +1,8 @@
 // The OpenAPI document, for people.
 
 const made = (name, text) => Object.assign(document.createElement(name), { textContent: text ?? "" });
+// The names of the shapes that a schema has: one, or one of several.
+const shapes = (schema) => schema?.$ref?.split("/").pop() ?? (schema?.anyOf ?? []).map(shapes).join(" or ");
 const spec = await (await fetch("openapi.json")).json();
 
 // The document is the same for everybody; who has entered a token sees examples of the columns that it is for.
@@ -17,7 +19,7 @@ for (const [path, operations] of Object.entries(spec.paths)) {
     for (const p of operation.parameters) {
       list.append(made("dt", `${p.name} (${p.in}${p.required ? ", required" : ""})`), made("dd", p.description ?? JSON.stringify(p.schema)));
     }
-    const body = operation.requestBody?.content["application/json"].schema.$ref.split("/").pop();
+    const body = shapes(operation.requestBody?.content["application/json"].schema);
     if (body) list.append(made("dt", "body"), made("dd", body));
     const example = body && fitting(body, operation.requestBody.content["application/json"].example);
     const key = operation.parameters.some((p) => p.name === "Idempotency-Key") ? ' -H "Idempotency-Key: any-name-1"' : "";
@@ -26,8 +28,8 @@ for (const [path, operations] of Object.entries(spec.paths)) {
     const method_ = method === "get" ? "" : ` -X ${method.toUpperCase()}`;
     section.append(made("pre", `curl${method_} ${location.origin}${path.replace("{number}", "1")}${token}${key}${json}`));
     for (const [status, response] of Object.entries(operation.responses)) {
-      const shapes = Object.entries(response.content).map(([kind, c]) => `${c.schema?.$ref.split("/").pop() ?? ""} ${kind}`);
-      list.append(made("dt", status), made("dd", `${response.description}: ${shapes.join(", ")}`));
+      const kinds = Object.entries(response.content).map(([kind, c]) => `${shapes(c.schema)} ${kind}`);
+      list.append(made("dt", status), made("dd", `${response.description}: ${kinds.join(", ")}`));
     }
     section.append(list);
     document.getElementById("operations").append(section);
