@@ -63,7 +63,7 @@ def cells(table):
 
 
 def test_a_record_that_a_rule_of_its_own_columns_makes_impossible_is_refused(folder):
-    flights, planes = folder
+    flights, _ = folder
     for rule, said in (("late = yes and month = 3", "flights.csv line "), ("seats in 100..199", "planes.csv line ")):
         Path("ruled.toml").write_text(SCHEMA + f'[[impossible]]\nwhere = "{rule}"\n')
         with pytest.raises(InvalidInput, match=f"^{said}.*impossible by the schema"):
