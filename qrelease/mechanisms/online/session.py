@@ -329,7 +329,7 @@ class OnlineSession:
         BudgetExceeded, StreamHalted
             As `answer` does.
         InvalidInput, TooLarge
-            What `Curator.estimate` refuses, and other statistics. Nothing is charged.
+            What `Curator.estimate` refuses, other statistics, and a test of more than 1,024 cells. Nothing is charged.
         """
         asked, described, of_a_record = self._statistic_asked(statistic, cost)
         with self._lock:
@@ -367,6 +367,7 @@ class OnlineSession:
         charged = self._unit.of_the_unit(of_a_record)
         estimator.check(statistic, charged)
         estimator.check_records(statistic, charged)
+        estimator.check_short(statistic)
         return asked, described, of_a_record
 
     def forewarning(self, question: NumericQuestion) -> str:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from instead import Instead
 from sessions import ADD, CAPS, DOMAIN, ONLINE, SWAP, TABLE, curator, opened
+from worlds import coded, random_table
 
 import qrelease as qr
-from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.filters import Filter
 from qrelease.statistics.estimate import Estimate
@@ -70,6 +71,21 @@ def test_what_is_refused_costs_nothing(statistic, cost, told):
         with pytest.raises(InvalidInput, match=told):
             ask(statistic, cost)
     assert session.spent is None
+
+
+def test_a_test_of_many_cells_is_refused_before_the_charge_as_all_would_wait_for_it():
+    wide = random_table(coded(33, 32, 1025), 100, seed=1)
+    session = opened(table=wide)
+    for statistic, cells in (
+        (qr.IndependenceTest("a", "b"), "1,056"),
+        (qr.FitTest("c", (1.0,) * 1025), "1,025"),
+    ):
+        for ask in (session.quote_estimate, session.estimate):
+            with pytest.raises(TooLarge, match=f"of at most 1,024 cells, got {cells}"):
+                ask(statistic, ONE)
+    assert session.spent is None
+    at_most = opened(table=random_table(coded(32, 32), 100, seed=1))
+    assert at_most.estimate(qr.IndependenceTest("a", "b"), ONE).cost == ONE
 
 
 def test_a_statistic_of_ones_own_is_refused():
