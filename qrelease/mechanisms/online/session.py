@@ -320,7 +320,7 @@ class OnlineSession:
         statistic
             One of those that look once through the columns of the table: `statistics.catalogue.IN_SESSIONS`.
         cost
-            What it may cost; all of it is charged, once.
+            What it may cost, rho, or epsilon alone; all of it is charged, once.
         purse
             As in `answer`.
 
@@ -329,7 +329,8 @@ class OnlineSession:
         BudgetExceeded, StreamHalted
             As `answer` does.
         InvalidInput, TooLarge
-            What `Curator.estimate` refuses, other statistics, and a test of more than 1,024 cells. Nothing is charged.
+            What `Curator.estimate` refuses, other statistics, a test of more than 1,024 cells, and a cost with a delta:
+            a few of those could use up the delta that answers to others need. Nothing is charged.
         """
         asked, described, of_a_record = self._statistic_asked(statistic, cost)
         with self._lock:
@@ -362,6 +363,10 @@ class OnlineSession:
     def _statistic_asked(self, statistic: Statistic, cost: Cost) -> tuple[str, dict[str, Any], Cost]:
         """What a statistic is remembered by, its parameters, and what it costs one record; checked."""
         check_cost(cost)
+        if isinstance(cost, ApproxDP):
+            raise InvalidInput(
+                f"take rho, or epsilon alone: an estimate of a session has no delta, which its answers need, got {cost}"
+            )
         estimator, described = self._draws.estimator, {} if isinstance(statistic, type) else parameters(statistic)
         asked, of_a_record = estimator.asked(statistic, described), self._unit.of_a_record(cost)
         charged = self._unit.of_the_unit(of_a_record)

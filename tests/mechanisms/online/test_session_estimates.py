@@ -73,6 +73,20 @@ def test_what_is_refused_costs_nothing(statistic, cost, told):
     assert session.spent is None
 
 
+@pytest.mark.parametrize("neighbours", [SWAP, ADD])
+def test_an_estimate_with_a_delta_is_refused_as_it_could_use_up_that_of_the_answers(neighbours):
+    cap = ApproxDP(2.0, 1e-6)
+    session = opened(cap=cap, neighbours=neighbours)
+    before = session.spent
+    for cost in (ApproxDP(0.01, 1e-6), ApproxDP(0.01, 0.0)):
+        for ask in (session.quote_estimate, session.estimate):
+            with pytest.raises(InvalidInput, match="take rho, or epsilon alone"):
+                ask(ABOVE, cost)
+    assert session.spent == before
+    assert session.estimate(ABOVE, ZCDP(0.001)).cost == ZCDP(0.001)
+    assert session.estimate(ABOVE, PureDP(0.01)).source == "measured"
+
+
 def test_a_test_of_many_cells_is_refused_before_the_charge_as_all_would_wait_for_it():
     wide = random_table(coded(33, 32, 1025), 100, seed=1)
     session = opened(table=wide)
