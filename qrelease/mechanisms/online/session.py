@@ -57,11 +57,11 @@ from qrelease.mechanisms.online.draws import PrivateDraws
 from qrelease.mechanisms.online.numbers import NumberAnswer
 from qrelease.mechanisms.online.prices import Offer
 from qrelease.mechanisms.online.purchasing import Purchase
-from qrelease.mechanisms.online.quotes import PaidEstimate, Purse, Quote, total_cost
+from qrelease.mechanisms.online.quotes import PaidEstimate, Purse, Quote, price_of, total_cost
 from qrelease.mechanisms.online.state import SessionState
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
-from qrelease.privacy.filters import Tally, after, remaining, spent
+from qrelease.privacy.filters import NEGLIGIBLE_SHARE, Tally, after, remaining, spent
 from qrelease.privacy.journals import SharedJournal
 from qrelease.privacy.ledger_guard import SessionLock
 from qrelease.privacy.unit import Unit
@@ -665,11 +665,30 @@ class OnlineSession:
     def _check_covered(self, cost: Cost | None, purse: Purse | None) -> None:
         """Raise `BudgetExceeded` unless the cap, the ledger and the purse hold what something costs one record."""
         assert cost is not None
-        after(self._cap, self._state.tally, cost)
         charged = self._unit.of_the_unit(cost)
+        try:
+            after(self._cap, self._state.tally, cost)
+        except InvalidInput:
+            after(self.cost, Tally(), charged)  # it has the same reason, and the numbers that were asked for
+            raise
+        except BudgetExceeded:
+            if self._unit.size == 1:
+                raise
+            raise self._beyond_the_cap(charged) from None
         self._journal.check(charged)
         if purse:
             purse.admits(charged)
+
+    def _beyond_the_cap(self, cost: Cost) -> BudgetExceeded:
+        """What is said of a cost that the cap does not hold, where the unit has several records."""
+        gone, left = self.spent, self.remaining
+        nothing = ", ".join(f"{name}=0" for name in self.cost.to_json())
+        spent_so_far = gone.rounded() if gone else nothing
+        facts = f"budget exceeded: total {self.cost}; spent {spent_so_far}; requested {cost.rounded()}"
+        if left is None or price_of(left) < NEGLIGIBLE_SHARE * price_of(self.cost):
+            return BudgetExceeded(f"{facts} (nothing is left unless you raise the total)", facts)
+        room = left.rounded(up=False)
+        return BudgetExceeded(f"{facts} (ask for at most the {room} that is left, or raise the total)", facts)
 
     def _quoted(self, group: CanonicalGroup, offers: list[Offer], purse: Purse | None) -> Quote:
         """The price of a group, when these synopses are bought already; a further one is added to them."""
