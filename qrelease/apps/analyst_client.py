@@ -466,7 +466,7 @@ class AnalystClient:
         statistic : str or Statistic
             Such as `qr.Quantile("age", 0.25)`, or its text, `quantile:age,q=0.25`; and
             `qr.AboveThresholds(("job",), 50, positives=4, measure="mean", column="pay")`.
-        cost : PureDP, ApproxDP or ZCDP
+        cost : PureDP or ZCDP
             What it may cost; all of it is charged, once.
         most, key
             As in `ask`.

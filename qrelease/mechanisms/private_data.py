@@ -55,6 +55,9 @@ class Estimating(Protocol):
     def check_records(self, statistic: Statistic, cost: Cost) -> None:
         """Raise `InvalidInput` where the number of records is public and the statistic promises nothing for it."""
 
+    def check_short(self, statistic: Statistic) -> None:
+        """Raise `TooLarge` for a statistic that would keep all who use a session waiting."""
+
     def asked(self, statistic: Statistic, parameters: Mapping[str, Any]) -> str:
         """What a statistic is remembered by; `InvalidInput` for one that no session takes."""
 

@@ -67,6 +67,9 @@ IN_SESSIONS: Final = (
 """Those that a session gives: they look once through the columns that they name, so nobody waits long for the answers
 of others, and they run no code of who asks."""
 
+SESSION_TEST_CELLS: Final = 1 << 10
+"""Cells of a test in a session: tables as large are simulated in about a second, while others wait."""
+
 _FUNCTIONS: Final = {
     "median": "Median",
     "trimmed-mean": "TrimmedMean",

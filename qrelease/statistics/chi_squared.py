@@ -19,7 +19,7 @@ records there are; `benchmarks.statistics.vectors` prints the level along n.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final, final
@@ -42,6 +42,8 @@ SIMULATED: Final = 999
 """Tables that the null distribution is made of: the least p-value is one over a thousand."""
 
 _MAX_CELLS: Final = 1 << 16
+_BLOCK_CELLS: Final = 1 << 20
+"""Of the simulated tables that are held at once."""
 _MIN_RECORDS: Final = 1.0
 
 
@@ -70,15 +72,17 @@ class NoisyCounts:
         records = max(float(noisy.sum()), _MIN_RECORDS) if n is None else float(n)
         return cls(noisy.reshape(shape), law, calibrated(moves(private.neighbours), cost)[1], records)
 
-    def simulated(self, shares: Floats, times: int, seed: int = 0) -> Ints:
-        """Noisy counts of tables of as many records that are drawn with these shares, (times, …).
+    def simulated(self, shares: Floats, times: int, seed: int = 0) -> Iterator[Ints]:
+        """Noisy counts of tables of as many records that are drawn with these shares, in blocks of tables, (k, …).
 
         From public numbers alone, so an ordinary generator does.
         """
         rng, noise = np.random.default_rng(seed), ExactNoise(Entropy.insecure(seed))
-        drawn = rng.multinomial(round(self.records), shares.reshape(-1), times)
-        drawn += noise.noise(self.law, self.parameter, drawn.size).reshape(drawn.shape)
-        return drawn.reshape(times, *self.counts.shape)
+        most = max(_BLOCK_CELLS // shares.size, 1)
+        for start in range(0, times, most):
+            drawn = rng.multinomial(round(self.records), shares.reshape(-1), min(most, times - start))
+            drawn += noise.noise(self.law, self.parameter, drawn.size).reshape(drawn.shape)
+            yield drawn.reshape(-1, *self.counts.shape)
 
     def p_value(self, statistic: Callable[[Ints], Floats], shares: Floats) -> tuple[float, float]:
         """A statistic of the counts, and its p-value where records are drawn with these shares.
@@ -86,7 +90,7 @@ class NoisyCounts:
         statistic  of many tables at once, (k, …) to (k,): large where the null is wrong
         """
         observed = float(statistic(self.counts[None])[0])
-        above = int((statistic(self.simulated(shares, SIMULATED)) >= observed).sum())
+        above = sum(int((statistic(tables) >= observed).sum()) for tables in self.simulated(shares, SIMULATED))
         return observed, (1 + above) / (1 + SIMULATED)
 
 
@@ -159,16 +163,21 @@ class IndependenceTest:
 
     name: ClassVar[str] = "independence-test"
 
+    @property
+    def tested(self) -> tuple[str, ...]:
+        """The columns whose table is simulated."""
+        return self.first, self.second
+
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
         if self.first == self.second:
             raise InvalidInput(f"independence is of two columns, got {self.first!r} twice")
-        _check_cells(domain, (self.first, self.second))
+        _check_cells(domain, self.tested)
         calibrated(moves(neighbours), cost)
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
-        counts = NoisyCounts.measured(private, (self.first, self.second), cost)
+        counts = NoisyCounts.measured(private, self.tested, cost)
         statistic, p = independence(counts)
         return _result(private, counts, statistic, p, f"that {self.first} and {self.second} are independent")
 
@@ -213,9 +222,14 @@ class FitTest:
 
     name: ClassVar[str] = "fit-test"
 
+    @property
+    def tested(self) -> tuple[str, ...]:
+        """The columns whose table is simulated."""
+        return (self.column,)
+
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        _check_cells(domain, (self.column,))
+        _check_cells(domain, self.tested)
         self._shares(domain)
         calibrated(moves(neighbours), cost)
 
@@ -231,7 +245,7 @@ class FitTest:
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
-        counts = NoisyCounts.measured(private, (self.column,), cost)
+        counts = NoisyCounts.measured(private, self.tested, cost)
         statistic, p = fit(counts, self._shares(private.domain))
         return _result(private, counts, statistic, p, f"that {self.column} has the given shares")
 

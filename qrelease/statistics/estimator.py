@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 from qrelease.data.domain import Domain
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, TooLarge
 from qrelease.noise.entropy import WordSource, is_insecure
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.unit import Unit
 from qrelease.statistics.base import BETA, EstimateResult, Statistic, refuse_empty
-from qrelease.statistics.catalogue import IN_SESSIONS, STATISTICS
+from qrelease.statistics.catalogue import IN_SESSIONS, SESSION_TEST_CELLS, STATISTICS
 from qrelease.statistics.estimate import Estimate
 from qrelease.statistics.lower_bounds import least_error
 from qrelease.statistics.noise_source import ExactNoise
@@ -106,6 +106,27 @@ class Estimator:
             return json.dumps([name, parameters], sort_keys=True, allow_nan=False)
         except ValueError:
             raise InvalidInput(f"{name} takes finite numbers, got {dict(parameters)}") from None
+
+    def check_short(self, statistic: Statistic) -> None:
+        """Raise `TooLarge` for one of `IN_SESSIONS` that would keep all who use a session waiting.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            One that was checked.
+
+        Raises
+        ------
+        TooLarge
+            For a test of more than `SESSION_TEST_CELLS` cells, which simulates a thousand such tables.
+        """
+        domain, tested = domain_of(self._table), getattr(statistic, "tested", ())
+        cells = domain.cells(domain.axes(tested))
+        if cells > SESSION_TEST_CELLS:
+            raise TooLarge(
+                f"{statistic.name} in a session is of at most {SESSION_TEST_CELLS:,} cells, got {cells:,}: others would"
+                " wait for its simulation; take columns of fewer cells"
+            )
 
     def draw(self, statistic: Statistic, parameters: Mapping[str, Any], cost: Cost) -> Estimate:
         """Draw what was checked and charged for.

@@ -12,9 +12,15 @@ first term by -a or b - a, the second by a - b or a, hence the loss by at most m
 **Error.** With K values and γ = ε/(2Δ), any one value of loss d is chosen with probability at most e^(-γd), so with
 probability 1 - β the loss is at most (ln K + ln 1/β)/γ: a rank error of that over b.
 
-**Interval.** With c > 0 the target is the rank qn - c/b. If c is the bound above at β/2, its loss is at most c, so
-#{x < v} <= qn: some quantile is not below v. With -c some quantile is not above. So between the two lies a quantile
-with probability 1 - β, and n is needed nowhere.
+**Interval.** With c > 0 the target is the rank qn - c/b. Where that is below 0 no value has loss 0, so the lower end
+has one candidate more, before the grid: its loss is max(an - c, 0), and where it is chosen the grid's lowest value is
+the end. Then some candidate has loss 0: this one if an <= c, and else a value, as the rank is between 0 and n. So if c
+is the bound above for K + 1 candidates at β/2, the loss of the chosen one is at most c; if it is a value v, then
+#{x < v} <= qn, and some quantile is not below v; none is below the lowest. The upper end is the mirror image: -c, and a
+candidate after the grid, of loss max((b - a)n - c, 0), for the highest value. The quantiles are neighbours on the grid,
+so between the two ends lies one with probability 1 - β, for every n >= 0. A record that comes or goes moves the loss of
+a candidate beyond the grid by at most a, or b - a, which is at most Δ = max(a, b - a); one that is replaced moves it by
+as much if one of the two values is missing, else not at all, and Δ <= b. So they move by no more than those of values.
 
 **Groups.** A record is in one group, so one quantile of each costs what one of everybody does. One that comes or goes
 moves the losses of one group, by at most Δ = max(a, b - a). One that is replaced moves those of one group by at most b,
@@ -72,8 +78,19 @@ def losses(found: Numbers, q: Fraction, cells: Ints, offset: int = 0) -> Ints:
     return np.maximum(worst, 0)
 
 
+def end_losses(found: Numbers, q: Fraction, cells: int, side: int, offset: int) -> Ints:
+    """The losses for one end of an interval, (K + 1,): side -1, the lower one, has the candidate beyond the grid first.
+
+    The other, 1, has it last. The module has the formulas.
+    """
+    a, b = q.numerator, q.denominator
+    inside = losses(found, q, np.arange(cells), -side * offset)
+    beyond = max((a if side < 0 else b - a) * found.n - offset, 0)
+    return np.insert(inside, 0 if side < 0 else cells, beyond)
+
+
 def loss_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
-    """How far one record moves any of the `losses`."""
+    """How far one record moves any of the `losses`, or of the `end_losses`."""
     a, b = q.numerator, q.denominator
     return b if neighbours is Neighbours.REPLACE_ONE else max(a, b - a)
 
@@ -100,7 +117,7 @@ def check_scored_cells(grid: Grid) -> None:
 
 
 def choose_quantile(
-    private: PrivateColumns, found: Numbers, grid: Grid, q: Fraction, cost: PureDP | ZCDP, offset: int = 0
+    private: PrivateColumns, found: Numbers, grid: Grid, q: Fraction, cost: PureDP | ZCDP, offset: int
 ) -> int:
     """The code of a private q-quantile, of the rank qn - offset/b."""
     scores = -losses(found, q, np.arange(grid.cells), offset)
@@ -128,7 +145,8 @@ class Quantile:
     -----
     The module's docstring has the proofs. The error is counted in ranks: how many records too many are below the
     value, or above it; of several groups it is the largest. In a group that is small beside that error the value may be
-    any one. With `by` the value is a tuple, and `choices["groups"]` has the labels.
+    any one, and the interval is mostly the whole grid. With `by` the value is a tuple, and `choices["groups"]` has the
+    labels.
 
     Examples
     --------
@@ -181,42 +199,36 @@ class Quantile:
         tables = np.bincount(places, minlength=self._groups(private.domain) * cells).reshape(-1, cells)
         return [Numbers.counted(table) for table in tables]
 
-    def _choose(
-        self,
-        private: PrivateColumns,
-        found: list[Numbers],
-        grid: Grid,
-        cost: PureDP | ZCDP,
-        offset: int = 0,
-    ) -> tuple[float, ...]:
-        """A private quantile of each group, of the rank qn - offset/b."""
-        q = fraction(self.q)
+    def _choose(self, private: PrivateColumns, scores: list[Ints], cost: PureDP | ZCDP) -> list[int]:
+        """One index for each group's scores."""
         if not self.by:
-            return (grid.value(choose_quantile(private, found[0], grid, q, cost, offset)),)
-        scores = [-losses(numbers, q, np.arange(grid.cells), offset) for numbers in found]
+            return [private.choose(f"quantile {self.q:g}", scores[0], self._moved(private.neighbours), cost)]
         moved = [self._moved(private.neighbours)] * len(scores)
-        picks = private.choose_apart(f"quantile {float(q):g} by {' * '.join(self.by)}", scores, moved, cost)
-        return tuple(map(grid.value, picks))
+        return private.choose_apart(f"quantile {self.q:g} by {' * '.join(self.by)}", scores, moved, cost)
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
-        grid, b = Grid.of(private.domain, self.column), fraction(self.q).denominator
+        grid, q = Grid.of(private.domain, self.column), fraction(self.q)
         found, shares = self._numbers(private, grid.cells), self._shares(cost)
-        value = self._choose(private, found, grid, shares[0])
+        scores = [-losses(numbers, q, np.arange(grid.cells)) for numbers in found]
+        value = tuple(grid.value(pick) for pick in self._choose(private, scores, shares[0]))
         covers = f"a {self.q:g}-quantile of the values"
         rule, moved = better_rule(shares[0]), self._moved(private.neighbours)
         measured = [Measured(f"quantile {self.q:g}", self._shown(value), rule)]
         interval, method = None, "none was asked for"
         if self.interval:
             ends = []
-            for side, share in zip((1, -1), shares[1:], strict=True):
-                offset = side * loss_bound(grid.cells, moved, share, BETA / 2 / len(found))
-                ends.append(self._choose(private, found, grid, share, offset))
-                what = f"quantile {self.q:g}, {-offset / b:+g} ranks"
+            for side, share in zip((-1, 1), shares[1:], strict=True):
+                offset = loss_bound(grid.cells + 1, moved, share, BETA / 2 / len(found))
+                scores = [-end_losses(numbers, q, grid.cells, side, offset) for numbers in found]
+                picks = self._choose(private, scores, share)
+                codes = [max(pick - 1, 0) if side < 0 else min(pick, grid.cells - 1) for pick in picks]
+                ends.append(tuple(map(grid.value, codes)))
+                what = f"quantile {self.q:g}, {side * offset / q.denominator:+g} ranks"
                 measured.append(Measured(what, self._shown(ends[-1]), rule))
             interval = self._shown(tuple((min(v), max(v)) for v in zip(value, *ends, strict=True)))
             method = f"quantiles at ranks shifted by their error, beta {BETA:g}"
-        typical = loss_bound(grid.cells, moved, shares[0], 0.5) / b
+        typical = loss_bound(grid.cells, moved, shares[0], 0.5) / q.denominator
         choices = {}
         if self.by:
             covers = f"{covers} in each cell of {' * '.join(self.by)}"

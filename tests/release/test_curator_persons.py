@@ -186,6 +186,27 @@ def test_an_estimate_has_the_noise_of_all_records_of_a_person(cost, neighbours, 
     assert Estimate.from_json(found.to_json()) == found
 
 
+@pytest.mark.parametrize("neighbours", [ADD, SWAP])
+def test_a_refusal_of_a_session_has_the_numbers_that_a_person_is_charged(neighbours):
+    with budget(PureDP(20.0), neighbours) as ledger:
+        session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(0.5, 0.05), PureDP(20.0))
+        spent = session.spent
+        told = "a total of epsilon=20 cannot hold a cost of rho=1: it has no delta, and no rho"
+        for ask in (session.quote_estimate, session.estimate):
+            with pytest.raises(InvalidInput, match=f"^{told}$"):
+                ask(Sum("a"), ZCDP(1.0))
+            with pytest.raises(BudgetExceeded) as refused:
+                ask(Sum("a"), PureDP(30.0))
+            facts = f"budget exceeded: total epsilon=20; spent {spent.rounded()}; requested epsilon=30"
+            left = session.remaining.rounded(up=False)
+            assert str(refused.value) == f"{facts} (ask for at most the {left} that is left, or raise the total)"
+            assert refused.value.facts == facts
+        assert session.spent == ledger.spent == spent
+        session.estimate(Sum("a"), session.remaining)
+        with pytest.raises(BudgetExceeded, match=r"requested epsilon=1 \(nothing is left unless you raise the total"):
+            session.estimate(Sum("b"), PureDP(1.0))
+
+
 def test_an_estimate_is_of_the_records_that_are_kept():
     cost = PureDP(3000.0)
     with budget(cost) as ledger:

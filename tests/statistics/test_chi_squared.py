@@ -1,5 +1,7 @@
 """χ² tests on noisy counts: their level, their power, and the uncorrected test, which convicts the innocent."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -98,6 +100,18 @@ def test_a_cell_that_cannot_be_is_evidence_only_beyond_the_noise():
     assert FitTest("a", (3, 5, 0)).estimate(door(table, COST), COST).value["p_value"] == 0.001
     one = Table(Domain.coded({"a": 3}), (np.array([2] * 1 + [0] * 300 + [1] * 500),))
     assert FitTest("a", (3, 5, 0)).estimate(door(one, COST), COST).value["p_value"] > 0.01
+
+
+def test_tables_are_simulated_in_blocks_of_bounded_size():
+    """Of 2^16 cells a thousand tables are 500 MiB, and what is computed of them several times as many."""
+    cells = 1 << 16
+    counts = NoisyCounts.measured(door(Table(Domain.coded({"a": cells}), (np.arange(10),)), COST), ("a",), COST)
+    blocks = list(islice(counts.simulated(np.full(cells, 1 / cells), 40), 3))
+    assert [block.shape for block in blocks] == [(16, cells), (16, cells), (8, cells)]
+    small = NoisyCounts.measured(door(pairs(100, 0.0, np.random.default_rng(0)), COST), ("a", "b"), COST)
+    (whole,) = small.simulated(np.full((3, 2), 1 / 6), 999)
+    assert whole.shape == (999, 3, 2)
+    assert abs(whole.sum(axis=(1, 2)).mean() - small.records) < 2
 
 
 @pytest.mark.parametrize(

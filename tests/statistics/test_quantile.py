@@ -160,6 +160,60 @@ def test_the_loss_of_a_quantile_is_zero_and_moves_by_its_sensitivity():
                     assert moved <= quantile.loss_sensitivity(q, Neighbours.REPLACE_ONE)
 
 
+@pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(1, 4), Fraction(9, 10)])
+def test_an_end_of_an_interval_has_a_candidate_of_loss_zero_and_moves_as_losses_do(q):
+    a, b = q.numerator, q.denominator
+    for offset, side in ((o, s) for o in (0, 1, 3, 12, 40) for s in (-1, 1)):
+
+        def ends(values, offset=offset, side=side):
+            return quantile.end_losses(Numbers.listed(values, 4), q, 4, side, offset)
+
+        for n in range(5):
+            for values in combinations_with_replacement(range(4), n):
+                here = ends(values)
+                assert here.min() == 0
+                inside = losses(Numbers.listed(values, 4), q, np.arange(4), -side * offset)
+                assert np.array_equal(np.delete(here, 0 if side < 0 else 4), inside)
+                assert here[0 if side < 0 else 4] == max((a if side < 0 else b - a) * n - offset, 0)
+                there = [ends([*values, other]) for other in range(4)]
+                assert all(abs(t - here).max() <= quantile.loss_sensitivity(q, Neighbours.ADD_REMOVE) for t in there)
+                moved = max(abs(t - u).max() for t in [*there, here] for u in there)  # `here`: it becomes missing
+                assert moved <= quantile.loss_sensitivity(q, Neighbours.REPLACE_ONE)
+                assert moved <= quantile.group_sensitivity(q, Neighbours.REPLACE_ONE)
+
+
+def tied(n, at):
+    """All quantiles of n equal numbers are that number; any number is one of none."""
+    return lambda low, high: not n or low <= at <= high
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("cost", [PureDP(1.0), ZCDP(0.1)], ids=str)
+@pytest.mark.parametrize("q", [0.1, 0.5])
+def test_an_interval_covers_however_few_the_records(q, cost, neighbours):
+    """The exact chance: a grid of 5 values, records at its ends and in its middle."""
+    for n in (0, 1, 3, 10, 40):
+        for at in (0, 2, 4) if n else (0,):
+            table = column([at] * n + [None], 5)
+            found = outcome(Quantile("x", q), table, cost, neighbours, seen=lambda r: r.interval)
+            covered = sum(p for interval, p in found.masses.items() if tied(n, at)(*interval))
+            assert covered >= 1 - BETA - 1e-9, (n, at)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("cost", [PureDP(1.0), ZCDP(0.1)], ids=str)
+def test_intervals_of_groups_cover_all_at_once_however_small_a_group(cost, neighbours):
+    for n in (0, 1, 3, 10):
+        for at in (0, 1, 2) if n else (0,):
+            table = table_of(GROUPS, [(1, 0)] * 400 + [(at, 1)] * n)
+            found = outcome(
+                Quantile("x", 0.5, by=("g",)), table, cost, neighbours, seen=lambda r: r.interval, least=1e-9
+            )
+            held = (tied(400, 1), tied(n, at))
+            covered = sum(p for ends, p in found.masses.items() if all(h(*e) for h, e in zip(held, ends, strict=True)))
+            assert covered >= 1 - BETA - 1e-4, (n, at)
+
+
 def ranks_off(values, q, v):
     """How many records too many are below a value, or above it."""
     values = np.asarray(values)

@@ -174,7 +174,7 @@ class Quote(Shape):
 
 
 class EstimateQuery(Shape):
-    """A statistic, and what it may cost: epsilon, epsilon and delta, or rho. The whole of it is charged."""
+    """A statistic, and what it may cost: rho, or epsilon alone. The whole of it is charged."""
 
     statistic: Annotated[
         str,
@@ -187,13 +187,16 @@ class EstimateQuery(Shape):
         ),
     ]
     epsilon: float | UnsetType = UNSET
-    delta: float | UnsetType = UNSET
+    delta: Annotated[
+        float | UnsetType,
+        Meta(description="refused: only in a history, of what was asked of an earlier version"),
+    ] = UNSET
     rho: float | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         given = tuple(name for name in ("epsilon", "delta", "rho") if getattr(self, name) is not UNSET)
         if given not in (("epsilon",), ("epsilon", "delta"), ("rho",)):
-            raise ValueError("Expected epsilon, or epsilon and delta, or rho")
+            raise ValueError("Expected rho, or epsilon alone")
 
     @property
     def cost(self) -> dict[str, float]:

@@ -57,11 +57,11 @@ from qrelease.mechanisms.online.draws import PrivateDraws
 from qrelease.mechanisms.online.numbers import NumberAnswer
 from qrelease.mechanisms.online.prices import Offer
 from qrelease.mechanisms.online.purchasing import Purchase
-from qrelease.mechanisms.online.quotes import PaidEstimate, Purse, Quote, total_cost
+from qrelease.mechanisms.online.quotes import PaidEstimate, Purse, Quote, price_of, total_cost
 from qrelease.mechanisms.online.state import SessionState
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
-from qrelease.privacy.filters import Tally, after, remaining, spent
+from qrelease.privacy.filters import NEGLIGIBLE_SHARE, Tally, after, remaining, spent
 from qrelease.privacy.journals import SharedJournal
 from qrelease.privacy.ledger_guard import SessionLock
 from qrelease.privacy.unit import Unit
@@ -320,7 +320,7 @@ class OnlineSession:
         statistic
             One of those that look once through the columns of the table: `statistics.catalogue.IN_SESSIONS`.
         cost
-            What it may cost; all of it is charged, once.
+            What it may cost, rho, or epsilon alone; all of it is charged, once.
         purse
             As in `answer`.
 
@@ -329,7 +329,8 @@ class OnlineSession:
         BudgetExceeded, StreamHalted
             As `answer` does.
         InvalidInput, TooLarge
-            What `Curator.estimate` refuses, and other statistics. Nothing is charged.
+            What `Curator.estimate` refuses, other statistics, a test of more than 1,024 cells, and a cost with a delta:
+            a few of those could use up the delta that answers to others need. Nothing is charged.
         """
         asked, described, of_a_record = self._statistic_asked(statistic, cost)
         with self._lock:
@@ -362,11 +363,16 @@ class OnlineSession:
     def _statistic_asked(self, statistic: Statistic, cost: Cost) -> tuple[str, dict[str, Any], Cost]:
         """What a statistic is remembered by, its parameters, and what it costs one record; checked."""
         check_cost(cost)
+        if isinstance(cost, ApproxDP):
+            raise InvalidInput(
+                f"take rho, or epsilon alone: an estimate of a session has no delta, which its answers need, got {cost}"
+            )
         estimator, described = self._draws.estimator, {} if isinstance(statistic, type) else parameters(statistic)
         asked, of_a_record = estimator.asked(statistic, described), self._unit.of_a_record(cost)
         charged = self._unit.of_the_unit(of_a_record)
         estimator.check(statistic, charged)
         estimator.check_records(statistic, charged)
+        estimator.check_short(statistic)
         return asked, described, of_a_record
 
     def forewarning(self, question: NumericQuestion) -> str:
@@ -659,11 +665,30 @@ class OnlineSession:
     def _check_covered(self, cost: Cost | None, purse: Purse | None) -> None:
         """Raise `BudgetExceeded` unless the cap, the ledger and the purse hold what something costs one record."""
         assert cost is not None
-        after(self._cap, self._state.tally, cost)
         charged = self._unit.of_the_unit(cost)
+        try:
+            after(self._cap, self._state.tally, cost)
+        except InvalidInput:
+            after(self.cost, Tally(), charged)  # it has the same reason, and the numbers that were asked for
+            raise
+        except BudgetExceeded:
+            if self._unit.size == 1:
+                raise
+            raise self._beyond_the_cap(charged) from None
         self._journal.check(charged)
         if purse:
             purse.admits(charged)
+
+    def _beyond_the_cap(self, cost: Cost) -> BudgetExceeded:
+        """What is said of a cost that the cap does not hold, where the unit has several records."""
+        gone, left = self.spent, self.remaining
+        nothing = ", ".join(f"{name}=0" for name in self.cost.to_json())
+        spent_so_far = gone.rounded() if gone else nothing
+        facts = f"budget exceeded: total {self.cost}; spent {spent_so_far}; requested {cost.rounded()}"
+        if left is None or price_of(left) < NEGLIGIBLE_SHARE * price_of(self.cost):
+            return BudgetExceeded(f"{facts} (nothing is left unless you raise the total)", facts)
+        room = left.rounded(up=False)
+        return BudgetExceeded(f"{facts} (ask for at most the {room} that is left, or raise the total)", facts)
 
     def _quoted(self, group: CanonicalGroup, offers: list[Offer], purse: Purse | None) -> Quote:
         """The price of a group, when these synopses are bought already; a further one is added to them."""

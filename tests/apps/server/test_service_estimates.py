@@ -171,9 +171,9 @@ def test_other_workers_and_later_ones_go_on_with_estimates_keys_and_budgets(path
         ({**ASKED, "epsilon": 0}, 422, "epsilon"),
         ({**ASKED, "epsilon": 1e-320}, 422, "at least 1e-12"),
         ({"statistic": ABOVE, "rho": 0.1}, 422, "cannot hold a cost of rho"),
-        ({**ASKED, "delta": 1e-6}, 422, "it has no delta"),
-        ({"statistic": ABOVE}, 400, "Expected epsilon, or epsilon and delta, or rho"),
-        ({**ASKED, "rho": 0.1}, 400, "Expected epsilon, or epsilon and delta, or rho"),
+        ({**ASKED, "delta": 1e-6}, 422, "take rho, or epsilon alone"),
+        ({"statistic": ABOVE}, 400, "Expected rho, or epsilon alone"),
+        ({**ASKED, "rho": 0.1}, 400, "Expected rho, or epsilon alone"),
         ({**ASKED, "epsilon": "much"}, 400, "epsilon"),
         ({**ASKED, "epsilonn": 1}, 400, "did you mean"),
         ({"epsilon": 0.1}, 400, "statistic"),
@@ -185,6 +185,20 @@ def test_bad_requests_are_problems_and_cost_nothing(server, path, body, status, 
         assert told in problem(reply, status)
     assert server.get("/v1/budget").json == before
     assert spent(path) == 0
+
+
+def test_nobody_uses_up_the_delta_that_the_others_answers_need(path):
+    """The zCDP account of a session is backed by what is left of its delta when it opens."""
+    with worker(path, cap=ApproxDP(2.0, 1e-6)) as app:
+        with Ledger.open(path) as ledger:
+            tokens = [Analysts(ledger).add(name, ApproxDP(2.0, 1e-6)) for name in ("ada", "bob")]
+        ada, bob = (Client(app, token) for token in tokens)
+        told = problem(estimate(ada, {"statistic": "mean:grade", "epsilon": 0.01, "delta": 1e-6}, "k"), 422)
+        assert "take rho, or epsilon alone" in told
+        assert ada.get("/v1/budget").json["requests"] == 0
+        assert spent(path) == 0
+        assert bob.ask(WOMEN).status == 200
+        assert estimate(bob, {"statistic": "mean:grade", "rho": 0.001}).status == 200
 
 
 def test_what_a_budget_does_not_hold_is_refused_and_quoted(path):

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from instead import Instead
 from sessions import ADD, CAPS, DOMAIN, ONLINE, SWAP, TABLE, curator, opened
+from worlds import coded, random_table
 
 import qrelease as qr
-from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, StreamHalted, TooLarge
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.filters import Filter
 from qrelease.statistics.estimate import Estimate
@@ -70,6 +71,35 @@ def test_what_is_refused_costs_nothing(statistic, cost, told):
         with pytest.raises(InvalidInput, match=told):
             ask(statistic, cost)
     assert session.spent is None
+
+
+@pytest.mark.parametrize("neighbours", [SWAP, ADD])
+def test_an_estimate_with_a_delta_is_refused_as_it_could_use_up_that_of_the_answers(neighbours):
+    cap = ApproxDP(2.0, 1e-6)
+    session = opened(cap=cap, neighbours=neighbours)
+    before = session.spent
+    for cost in (ApproxDP(0.01, 1e-6), ApproxDP(0.01, 0.0)):
+        for ask in (session.quote_estimate, session.estimate):
+            with pytest.raises(InvalidInput, match="take rho, or epsilon alone"):
+                ask(ABOVE, cost)
+    assert session.spent == before
+    assert session.estimate(ABOVE, ZCDP(0.001)).cost == ZCDP(0.001)
+    assert session.estimate(ABOVE, PureDP(0.01)).source == "measured"
+
+
+def test_a_test_of_many_cells_is_refused_before_the_charge_as_all_would_wait_for_it():
+    wide = random_table(coded(33, 32, 1025), 100, seed=1)
+    session = opened(table=wide)
+    for statistic, cells in (
+        (qr.IndependenceTest("a", "b"), "1,056"),
+        (qr.FitTest("c", (1.0,) * 1025), "1,025"),
+    ):
+        for ask in (session.quote_estimate, session.estimate):
+            with pytest.raises(TooLarge, match=f"of at most 1,024 cells, got {cells}"):
+                ask(statistic, ONE)
+    assert session.spent is None
+    at_most = opened(table=random_table(coded(32, 32), 100, seed=1))
+    assert at_most.estimate(qr.IndependenceTest("a", "b"), ONE).cost == ONE
 
 
 def test_a_statistic_of_ones_own_is_refused():
