@@ -338,9 +338,8 @@ class Synthesizer:
                 stacklevel=callers.level(),
             )
         viewed = Curator(table.viewed(learned.domain), curator.ledger, entropy)
-        with_schema = None if learned.left is None else learned
         # Of changed records it was told before the schema was learned.
-        return viewed.pay(mechanism, self._workload(learned.domain), left, changed_rows=True, learned=with_schema)
+        return viewed.pay(mechanism, self._workload(learned.domain), left, changed_rows=True, learned=learned)
 
     def _opened(self, closing: ExitStack) -> Ledger:
         """The ledger, which is closed with the stack where its path was given."""

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import qrelease as qr
+from qrelease.release.schema_cost import cost_with_schema
 
 SCHEMA = qr.Domain(
     (
@@ -245,6 +246,10 @@ def test_what_the_schema_leaves_open_is_learned_in_the_cost(more):
         assert ledger.spent.epsilon == pytest.approx(1)
     assert set(model.release_.domain["town"].categories) == {"Ulm", "Bonn", "other"}
     assert set(model.sample(500, seed=0)["town"]) >= {"Ulm", "Bonn"}
+    whole = cost_with_schema(model.release_)
+    assert (whole.epsilon, whole.delta) == pytest.approx((1, 1e-6))
+    assert bool(model.release_.learned) is bool(more)
+    assert "of town, hours were learned from the same records" in model.release_.promise
     if more:
         assert model.release_.mean("hours", by="town").value.to_list()[:2] == pytest.approx([21, 40], abs=3)
 
@@ -265,6 +270,17 @@ def test_what_cannot_be_learned_costs_nothing():
         with pytest.raises(qr.BudgetExceeded):
             qr.Synthesizer(epsilon=1.5, delta=1e-6, ledger=ledger, schema=OPEN).fit(WORK)
         assert ledger.spent is None
+
+
+def test_the_promise_is_of_the_learned_bins_too():
+    """A tenth of ε learns the bins, and nine tenths release: e^1, not e^0.9 = 2.46."""
+    schema = qr.Domain((qr.Attribute("hours", "number", within=(0, 99), step=1, learn=8),))
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        model = qr.Synthesizer(epsilon=1.0, ledger=ledger, schema=schema, workload=1)
+        release = model.fit(WORK[["hours"]], entropy=qr.Entropy.insecure(2)).release_
+        assert ledger.spent.epsilon == pytest.approx(1)
+    assert release.cost.epsilon == pytest.approx(0.9)
+    assert "within a factor of 2.72," in release.promise
 
 
 @pytest.mark.parametrize("more", [{}, {"numbers": "mean:hours by town"}])
