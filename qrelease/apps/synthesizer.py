@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast, final
 
@@ -15,12 +16,13 @@ from qrelease.data.schema import load
 from qrelease.data.table import NO_SCHEMA, Table
 from qrelease.errors import InvalidInput, LedgerError
 from qrelease.mechanisms.auto import Auto
-from qrelease.mechanisms.base import Mechanism, check_table
+from qrelease.mechanisms.base import Mechanism, check_table, parameters
 from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.private_data import workload_digest
 from qrelease.noise.entropy import WordSource, is_insecure
 from qrelease.privacy.costs import Cost, cost_of, is_pure
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.resuming import releases, unfinished
 from qrelease.privacy.unit import Unit
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
@@ -28,6 +30,7 @@ from qrelease.queries.workload import Workload
 from qrelease.release import checksums, writer
 from qrelease.release.curator import Curator, Paid, measured_by, releases_in_rho
 from qrelease.release.frames import Frame
+from qrelease.release.manifest import with_id
 from qrelease.release.reader import load as load_release
 from qrelease.release.release import Release
 
@@ -71,7 +74,8 @@ class Synthesizer:
     folder : path, optional
         Where the release is kept, as `Release.save` writes it. Where it is there already, `fit` takes it from there and
         charges nothing, so that a notebook that is run again, or whose kernel died, does not pay again. One folder is
-        one release: for a new one, of next month's records, say, name another.
+        one release, which this ledger paid for with these arguments: for a new one, of next month's records, say, name
+        another.
 
     Attributes
     ----------
@@ -169,8 +173,8 @@ class Synthesizer:
         Raises
         ------
         InvalidInput
-            Without a schema or a ledger, for a folder with another release, and for whatever else can be known to be
-            wrong. Nothing is charged then.
+            Without a schema or a ledger, for a folder with another release or one that another ledger paid for, and for
+            whatever else can be known to be wrong. Nothing is charged then.
         BudgetExceeded
             If the ledger does not cover the cost. Nothing is charged then.
         LedgerError
@@ -187,9 +191,7 @@ class Synthesizer:
                 raise InvalidInput(_NO_LEDGER.format("a Synthesizer needs a ledger", "people.ledger", given))
             raise LedgerError(_NO_LEDGER.format(f"there is no ledger {self.ledger}", os.fspath(self.ledger), given))
         if self.folder is not None and _taken(self.folder):
-            self.release_: Release = self._kept(
-                Path(self.folder), frame, cost, entropy is not None and is_insecure(entropy)
-            )
+            self.release_: Release = self._kept(Path(self.folder), frame, cost, entropy)
             self._kind = _kind(frame)
             warnings.warn(
                 f"{os.fspath(self.folder)} has this release already, of {self.release_.date or 'an insecure seed'}: it"
@@ -319,18 +321,25 @@ class Synthesizer:
         return not self.numbers and releases_in_rho(mechanism) and not is_pure(cost)
 
     def _paid(
-        self, curator: Curator, table: Table, mechanism: Mechanism, cost: Cost, entropy: WordSource | None
+        self,
+        curator: Curator,
+        table: Table,
+        mechanism: Mechanism,
+        cost: Cost,
+        entropy: WordSource | None,
+        *,
+        changed_rows: bool = False,
     ) -> Paid:
         """The charge, after what the schema leaves open was learned for a part of it."""
         if not table.domain.undecided:
-            return curator.pay(mechanism, self._workload(table.domain), cost)
+            return curator.pay(mechanism, self._workload(table.domain), cost, changed_rows=changed_rows)
         if self._together(mechanism, cost):
-            learned = curator.learn_for(mechanism, cost)
+            learned = curator.learn_for(mechanism, cost, changed_rows=changed_rows)
             assert learned.left is not None
             left: Cost = learned.left.cost
         else:
             first, left = learning.divided(table.domain, cost)
-            learned = curator.learn(first)
+            learned = curator.learn(first, changed_rows=changed_rows)
         if learned.unnamed:
             warnings.warn(
                 f"{', '.join(learned.unnamed)}: no text is of enough records, or persons, to be named at this cost, so"
@@ -338,28 +347,78 @@ class Synthesizer:
                 stacklevel=callers.level(),
             )
         viewed = Curator(table.viewed(learned.domain), curator.ledger, entropy)
-        with_schema = None if learned.left is None else learned
         # Of changed records it was told before the schema was learned.
-        return viewed.pay(mechanism, self._workload(learned.domain), left, changed_rows=True, learned=with_schema)
+        return viewed.pay(mechanism, self._workload(learned.domain), left, changed_rows=True, learned=learned)
 
     def _opened(self, closing: ExitStack) -> Ledger:
         """The ledger, which is closed with the stack where its path was given."""
         assert self.ledger is not None
         return self.ledger if isinstance(self.ledger, Ledger) else closing.enter_context(Ledger.open(self.ledger))
 
-    def _kept(self, folder: Path, frame: Any, cost: Cost, insecure: bool) -> Release:
-        """The release that the folder has, which has to be the one that `fit` would make."""
-        assert self.schema is not None
+    def _kept(self, folder: Path, frame: Any, cost: Cost, entropy: WordSource | None) -> Release:
+        """The release that the folder has, which has to be the one that `fit` would make, and be paid for here."""
         release = load_release(folder)
         with ExitStack() as closing:
-            dataset = self._opened(closing).dataset
+            ledger = self._opened(closing)
+            self._check_same(release, folder, frame, cost, ledger, entropy is not None and is_insecure(entropy))
+            if not _names(ledger, release) and not self._finished(release, folder, frame, cost, ledger, entropy):
+                raise InvalidInput(
+                    f"{folder} has a release that was not paid from {ledger!r}, by what it says: name another folder,"
+                    " or the ledger that paid; qr.load reads it as it is"
+                )
+        return release
+
+    def _finished(
+        self, release: Release, folder: Path, frame: Any, cost: Cost, ledger: Ledger, entropy: WordSource | None
+    ) -> bool:
+        """Whether a charge of the ledger that is not finished paid for a release, which it is then finished by.
+
+        A process may be cut off between the last file of a folder and the ledger's word. What was drawn by then is all
+        kept, so that the release is made again of it, for free, and is this one or another.
+        """
+        assert self.schema is not None
+        if not any(unfinished(entry) and entry.cost == release.cost for entry in ledger.history()):
+            return False
+        table = self._table(frame, self.schema)
+        mechanism = Auto(table=True) if self.mechanism is None else self.mechanism
+        curator = Curator(table, ledger, entropy)
+        if not self._goes_on(curator, table, mechanism, cost, entropy):
+            return False
+        paid = self._paid(curator, table, mechanism, cost, entropy, changed_rows=True)
+        again = with_id(replace(paid.release(), date=release.date, versions=release.versions))
+        if again.id != release.id:
+            return False
+        paid.finish(release, checksums.read_hashes(folder))
+        return True
+
+    def _goes_on(
+        self, curator: Curator, table: Table, mechanism: Mechanism, cost: Cost, entropy: WordSource | None
+    ) -> bool:
+        """Whether `_paid` would charge nothing, as an earlier run was charged and not finished."""
+        if not table.domain.undecided:
+            return curator.has_paid(mechanism, self._workload(table.domain), cost)
+        if self._together(mechanism, cost):
+            return curator.has_learned_for(mechanism, cost)
+        first, left = learning.divided(table.domain, cost)
+        if not curator.has_learned(first):
+            return False
+        domain = curator.learn(first, changed_rows=True).domain
+        viewed = Curator(table.viewed(domain), curator.ledger, entropy)
+        return viewed.has_paid(mechanism, self._workload(domain), left)
+
+    def _check_same(
+        self, release: Release, folder: Path, frame: Any, cost: Cost, ledger: Ledger, insecure: bool
+    ) -> None:
+        """Raise `InvalidInput` where a release is another than `fit` would make, by all that it says."""
+        assert self.schema is not None
         domain = frame.domain if isinstance(frame, Table) else _domain(self.schema)
         costs: list[Cost] = [cost]
         if domain.undecided:
             costs.append(learning.divided(domain, cost)[1])
         same = {
             "cost": release.cost in costs,
-            "dataset": release.dataset == dataset,
+            "dataset": release.dataset == ledger.dataset,
+            "neighbours": release.neighbours is ledger.neighbours,
             "source of noise": release.insecure == insecure,
             "schema": _like(release.domain, domain),
         }
@@ -369,6 +428,7 @@ class Synthesizer:
             texts = asked.texts if isinstance(asked, NumberWorkload) else ()
             mechanism, counts = measured_by(mechanism, asked)
             same["mechanism"] = release.mechanism == mechanism.name
+            same["parameters"] = not same["mechanism"] or _has_parameters(release, mechanism)
             measured = release.parameters.get("questions", ())
             same["workload"] = workload_digest(release.workload) == workload_digest(counts) and set(texts) <= set(
                 measured
@@ -378,7 +438,6 @@ class Synthesizer:
             raise InvalidInput(
                 f"{folder} has another release, {release!r}: it differs in {', '.join(others)}; name another folder"
             )
-        return release
 
     def __repr__(self) -> str:
         fitted = f", fitted: {self.release_!r}" if hasattr(self, "release_") else ""
@@ -401,6 +460,30 @@ def _taken(folder: str | os.PathLike[str]) -> bool:
     """Whether there is a release in a folder, or anything else where it would be."""
     path = Path(folder)
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
+
+
+def _names(ledger: Ledger, release: Release) -> bool:
+    """Whether a ledger names a release; of an insecure one, which none names, whether it has such a charge."""
+    if not release.insecure:
+        return any(made["release"] == release.id for made in releases(ledger).values())
+    return any(
+        entry.kind == "charge" and entry.cost == release.cost and entry.label.startswith(f"{release.mechanism}: ")
+        for entry in ledger.history()
+    )
+
+
+def _has_parameters(release: Release, mechanism: Mechanism) -> bool:
+    """Whether a release was made with the parameters of a mechanism, as far as its manifest has them.
+
+    In place of one that is None it has what the mechanism chose, and in that of `records` it may have what was counted.
+    Questions are compared with the workload.
+    """
+    for name, asked in parameters(mechanism).items():
+        stored = release.parameters.get(name)
+        counted = name == "records" and isinstance(stored, float)
+        if asked is not None and name != "questions" and not counted and stored != asked:
+            return False
+    return True
 
 
 def _like(released: Domain, domain: Domain) -> bool:

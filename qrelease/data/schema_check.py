@@ -9,20 +9,29 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import final
 
+import numpy as np
+import numpy.typing as npt
+
 from qrelease._util.texts import quoted
+from qrelease._util.typing import Axes, Mask
 from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.data.person import Person
+from qrelease.data.points import binned, has_points
 from qrelease.data.schema import load
 from qrelease.data.sources.dialect import Dialect
-from qrelease.data.sources.encoding import Reader, domain_of_records, found_columns, person_column
+from qrelease.data.sources.encoding import SOURCES, Reader, domain_of_records, found_columns, person_column
 from qrelease.data.sources.files import open_reader
+from qrelease.data.structural_zeros import masks
 from qrelease.errors import InvalidInput
 
 _SHOWN = 8  # values of a column that a line names
+_NO_CODE = -1
 
 
 @final
@@ -56,12 +65,33 @@ class ColumnCheck:
             yield f"{self.name}: {where.get(self.outside, f'counted as {self.outside!r}')} in {self._told(self.moved)}"
 
     def _told(self, values: Counter[str]) -> str:
-        records = values.total()
-        some = [
-            f"{quoted(text)} ({n:,}, first in record {self.first[text]:,})" for text, n in values.most_common(_SHOWN)
-        ]
-        more = f", and {len(values) - _SHOWN:,} other values" if len(values) > _SHOWN else ""
-        return f"{records:,} {_of_records(records)}: {', '.join(some)}{more}"
+        return _listed({quoted(text): (n, self.first[text]) for text, n in values.most_common()}, "values")
+
+
+@final
+@dataclass(slots=True)
+class RuleCheck:
+    """The records that a schema says no record can be, by rules about the same columns. Private.
+
+    Of records that have a place in each of these columns; of others reading says what is wrong before.
+
+    columns  that the rules are about
+    refused  how many records have each combination of labels that stops a release
+    first    the first record, from 1, that has it
+    """
+
+    columns: tuple[str, ...]
+    refused: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    first: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def lines(self) -> Iterator[str]:
+        """What a person reads; nothing where no record is impossible."""
+        if self.refused:
+            found = {
+                " and ".join(map(quoted, labels)): (n, self.first[labels]) for labels, n in self.refused.most_common()
+            }
+            told = _listed(found, "combinations")
+            yield f"{', '.join(self.columns)}: REFUSED in {told}; impossible by the schema ({SOURCES})"
 
 
 @final
@@ -71,22 +101,28 @@ class SchemaCheck:
 
     records  how many there are
     columns  of the schema, in its order
+    rules    of the schema about what is impossible, those about the same columns as one
     persons  a sentence about whose the records are; empty where the unit is a record
     keyless  how many records have no key of a person, and no mark of nobody
     """
 
     records: int
     columns: tuple[ColumnCheck, ...]
+    rules: tuple[RuleCheck, ...] = ()
     persons: str = ""
     keyless: int = 0
 
     @property
     def holds(self) -> bool:
-        """Whether no value stops a release."""
-        return not self.keyless and not any(column.refused for column in self.columns)
+        """Whether no value stops a release, and no record."""
+        return not self.keyless and not any(part.refused for part in self._parts)
+
+    @property
+    def _parts(self) -> tuple[ColumnCheck | RuleCheck, ...]:
+        return self.columns + self.rules
 
     def __str__(self) -> str:
-        found = [line for column in self.columns for line in column.lines()]
+        found = [line for part in self._parts for line in part.lines()]
         end = "no value stops a release" if self.holds else "a release stops at the first REFUSED value"
         persons = [self.persons] if self.persons else []
         return "\n".join([f"{self.records:,} {_of_records(self.records)}", *found, *persons, end])
@@ -99,7 +135,7 @@ def check(
     dialect: Dialect | None = None,
     query: str | None = None,
 ) -> SchemaCheck:
-    """Read all records of a source and say which values a schema refuses or moves.
+    """Read all records of a source and say which values a schema refuses or moves, and which records are impossible.
 
     Raises `InvalidInput` for a schema or a source that cannot be read, and for a column that the source has not.
     """
@@ -113,19 +149,27 @@ def check(
     key = None if person is None else person_column(reader, person.column)
     header = list(reader.header)
     columns = [_Column(attribute) for attribute in domain]
+    rules = [_Rule(domain, axes, mask) for axes, mask in masks(domain, domain.impossible).items()]
     keys: Counter[str] = Counter()
     records = 0
     for chunk in reader.texts():
         given = [list(texts) for texts in chunk]
         size = max(map(len, given), default=0)
-        for column, name in zip(columns, names, strict=True):
-            # A record of JSON lines may lack a column that the first ones have not either.
-            column.see(given[header.index(name)] if name in header else [""] * size, records)
-        if key is not None:
-            keys.update(map(str.strip, given[header.index(key)] if key in header else [""] * size))
+        # A record of JSON lines may lack a column that the first ones have not either.
+        texts_of = [given[header.index(name)] if name in header else [""] * size for name in names]
+        for column, texts in zip(columns, texts_of, strict=True):
+            column.see(texts, records)
+        kept = np.ones(size, bool)
+        if key is not None and person is not None:
+            mine = [text.strip() for text in (given[header.index(key)] if key in header else [""] * size)]
+            keys.update(mine)
+            nobody = {mark.strip() for mark in person.missing}
+            kept = np.fromiter((text not in nobody for text in mine), bool, size)  # the others are not read
+        for rule in rules:
+            rule.see([columns[axis].codes(texts_of[axis]) for axis in rule.axes], kept, records)
         records += size
-    found = tuple(column.found for column in columns)
-    return SchemaCheck(records, found) if person is None else SchemaCheck(records, found, *_of_persons(person, keys))
+    found = tuple(column.found for column in columns), tuple(rule.found for rule in rules)
+    return SchemaCheck(records, *found) if person is None else SchemaCheck(records, *found, *_of_persons(person, keys))
 
 
 @final
@@ -137,6 +181,7 @@ class _Column:
         self._open = attribute.kind == "category" and bool(attribute.learn)
         self._placed, self._strict = attribute.fine, replace(attribute.fine, outside="error")
         self._kinds: dict[str, str] = {}
+        self._codes: dict[str, int] = {}
 
     def see(self, texts: Sequence[str], before: int) -> None:
         """Take in some values; `before` is how many records came earlier."""
@@ -158,6 +203,12 @@ class _Column:
                 case "missing":
                     self.found.missing += count
 
+    def codes(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """The codes of `Attribute.fine` of values that were seen; `_NO_CODE` where the schema has no place for one."""
+        for text in set(texts) - self._codes.keys():
+            self._codes[text] = _NO_CODE if self._kinds[text] == "refused" else int(self._placed.encode(text))
+        return np.fromiter(map(self._codes.__getitem__, texts), np.int64, len(texts))
+
     def _kind(self, text: str) -> str:
         try:
             code = self._strict.encode(text)
@@ -169,6 +220,41 @@ class _Column:
         except InvalidInput:
             return "refused"
         return "moved"
+
+
+@final
+class _Rule:
+    """What a schema says that no record is, of some columns, as `encoding.PossibleRecords` has it."""
+
+    def __init__(self, domain: Domain, axes: Axes, mask: Mask) -> None:
+        self.axes, self._mask = axes, mask
+        self._of = [domain.attributes[axis] for axis in axes]
+        self.found = RuleCheck(tuple(a.name for a in self._of))
+
+    def see(self, codes: Sequence[npt.NDArray[np.int64]], kept: npt.NDArray[np.bool_], before: int) -> None:
+        """Take in some records, of which those count that are kept; `before` is how many came earlier."""
+        placed = np.flatnonzero(np.logical_and.reduce([kept, *(column != _NO_CODE for column in codes)]))
+        if not len(placed):
+            return
+        cells = [
+            (binned(a, column[placed].astype(np.uint64)) if has_points(a) else column[placed]).astype(np.int64)
+            for a, column in zip(self._of, codes, strict=True)
+        ]
+        shape = [a.size for a in self._of]
+        flat = np.ravel_multi_index(cells, shape)
+        met = np.flatnonzero(self._mask[flat])
+        for cell, first, count in zip(*np.unique(flat[met], return_index=True, return_counts=True), strict=True):
+            labels = tuple(a.label(int(c)) for a, c in zip(self._of, np.unravel_index(cell, shape), strict=True))
+            self.found.refused[labels] += int(count)
+            self.found.first.setdefault(labels, before + 1 + int(placed[met[first]]))
+
+
+def _listed(found: Mapping[str, tuple[int, int]], what: str) -> str:
+    """How many records there are in all, and how many of each kind, with the first: the most frequent alone."""
+    records = sum(count for count, _ in found.values())
+    some = [f"{text} ({n:,}, first in record {first:,})" for text, (n, first) in islice(found.items(), _SHOWN)]
+    more = f", and {len(found) - _SHOWN:,} other {what}" if len(found) > _SHOWN else ""
+    return f"{records:,} {_of_records(records)}: {', '.join(some)}{more}"
 
 
 def _of_persons(person: Person, keys: Counter[str]) -> tuple[str, int]:

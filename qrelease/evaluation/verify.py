@@ -596,6 +596,12 @@ def _ledger(release: Release, named: Mapping[str, str] | None, ledger: Mapping[s
         wrong.append(f"it was charged for {entry.get('label')!r}")
     if entry["release"].get("date") != release.date:
         wrong.append(f"it was made on {entry['release'].get('date')}")
+    paid = {e.get("number"): e.get("cost") for e in ledger["entries"] if str(e.get("label", "")).startswith("schema: ")}
+    wrong += [
+        f"its schema was learned for {part.cost}, and entry {part.entry} does not say so"
+        for part in release.learned
+        if paid.get(part.entry) != part.cost.to_json()
+    ]
     files = entry["release"].get("files")
     if files is not None and files != named:
         wrong.append("the ledger names other files")

@@ -21,6 +21,10 @@ from qrelease.privacy.costs import Cost, six_digits
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, Entry
 from qrelease.privacy.ledger_store import row_digest
+from qrelease.privacy.ledger_texts import cost_from_text
+
+LEARNED: Final = "schema: "
+"""How the label of a charge for a schema begins; the names of the columns follow."""
 
 MAX_BYTES = 1 << 29
 """Bytes of one draw that are kept; a release with a larger one cannot be resumed, and is paid for anew."""
@@ -31,6 +35,7 @@ _READ = "SELECT asked, drawn, digest FROM draws WHERE charge = ? AND number = ?"
 _ADD = "INSERT INTO draws VALUES (?, ?, ?, ?, ?)"
 _DELETE = "DELETE FROM draws WHERE charge = ?"
 _OF_WORK = "SELECT id, key FROM entries WHERE key >= ? AND key < ? ORDER BY id DESC"
+_OF_SCHEMAS = "SELECT id, cost, label FROM entries WHERE key >= ? AND key < ? ORDER BY id"
 _REPLACE = "UPDATE answers SET answer = ?, digest = ? WHERE id = ?"
 _RECORDS = "SELECT id FROM answers WHERE substr(answer, 1, ?) = ?"
 
@@ -61,6 +66,26 @@ def releases(ledger: Ledger) -> dict[int, dict[str, Any]]:
             with suppress(ValueError):  # an answer that somebody else stored
                 found[entry] = json.loads(store.answer(entry) or b"")
     return {entry: record for entry, record in found.items() if isinstance(record.get("release"), str)}
+
+
+def learned_schemas(ledger: Ledger) -> list[tuple[int, Cost, str, bytes]]:
+    """The schemas that were learned for charges of their own, where they are kept: public, as they were drawn.
+
+    Each is the number of its entry, its cost, the names of the columns that were learned, and what was drawn.
+    """
+    store, found = ledger.store, []
+    with store.reading():
+        if not store.has("draws"):
+            return []
+        for entry, cost, label in store.execute(_OF_SCHEMAS, ("schema ", "schema!")).fetchall():
+            kept = store.execute(_READ, (entry, 1)).fetchone()
+            if kept is None:
+                continue
+            asked, drawn, digest = kept
+            if not isinstance(drawn, bytes) or digest != row_digest("", entry, 1, asked, sha256(drawn).hexdigest()):
+                raise store.damaged()
+            found.append((entry, cost_from_text(cost), label.removeprefix(LEARNED), drawn))
+    return found
 
 
 def public_part(ledger: Ledger) -> dict[str, Any]:

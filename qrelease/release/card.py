@@ -23,6 +23,7 @@ from qrelease.privacy.costs import ZCDP, Neighbours
 from qrelease.queries.families import Cells
 from qrelease.release.parameter_words import in_words
 from qrelease.release.release import Release
+from qrelease.release.schema_cost import cost_with_schema, learned_columns
 
 TO_FILL_IN = "TO FILL IN"
 
@@ -117,7 +118,7 @@ _MEASURED = {
 def _guarantee(release: Release) -> dict[str, Any]:
     added = release.neighbours is Neighbours.ADD_REMOVE
     variant = {1: "pure differential privacy", 2: "approximate differential privacy"}
-    cost = release.cost
+    cost = cost_with_schema(release)
     parameters: dict[str, Any] = dict(cost.to_json())
     kind = "zero-concentrated differential privacy" if isinstance(cost, ZCDP) else variant[len(parameters)]
     if isinstance(cost, ZCDP):
@@ -140,9 +141,15 @@ def _guarantee(release: Release) -> dict[str, Any]:
 
 def _data(release: Release) -> dict[str, Any]:
     return {
-        "universe": f"{readable(release.domain.size)} cells, public before the data were read",
+        "universe": f"{readable(release.domain.size)} cells, public before the data were read{_but_learned(release)}",
         "columns": {a.name: _column(a) for a in release.domain.attributes},
     }
+
+
+def _but_learned(release: Release) -> str:
+    """Of which columns that is not so."""
+    columns = ", ".join(learned_columns(release))
+    return f", but for the bins and categories of {columns}, which were learned with noise" if columns else ""
 
 
 def _units(release: Release) -> str:
@@ -168,7 +175,10 @@ def _column(attribute: Attribute) -> str:
 
 def _unprotected(release: Release) -> list[str]:
     """What a reader may take for protected and is not."""
-    found = ["the schema: names of columns, categories and bins, which must come from public knowledge"]
+    found = [
+        "the schema: names of columns, categories and bins, which must come from public knowledge"
+        + _but_learned(release)
+    ]
     if release.neighbours is Neighbours.REPLACE_ONE:
         found.append(f"the number of {_units(release)}, which neighbouring tables share")
     if release.domain.impossible:
@@ -231,6 +241,11 @@ def _accounting(release: Release) -> dict[str, Any]:
         "composition": "adaptive sequential composition by a privacy filter over exact sums, before each draw",
         "parts": [f"{number:,} × {what}" for what, number in kinds.most_common(20)],
         "all parts": len(release.spends),
+        **(
+            {"the release": str(release.cost), "its schema, learned before": [str(part) for part in release.learned]}
+            if release.learned
+            else {}
+        ),
         "budget": f"a durable ledger of dataset {release.dataset!r}; `qrelease ledger show --json` publishes it",
         "post-processing": "synthetic records, answers, error bars and the report are functions of the noisy answers",
     }

@@ -36,13 +36,14 @@ from qrelease.privacy.costs import Cost, Neighbours, Spend, check_cost
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, TableDigests
-from qrelease.privacy.resuming import Draws, finished, is_of_release, key_of
+from qrelease.privacy.resuming import LEARNED, Draws, finished, is_of_release, key_of, learned_schemas
 from qrelease.privacy.unit import Unit
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.workload import Workload
 from qrelease.release.learned_schema import Learned, Left
 from qrelease.release.manifest import with_id
 from qrelease.release.release import Release
+from qrelease.release.schema_cost import SchemaCost
 from qrelease.statistics.base import Statistic
 from qrelease.statistics.estimate import Estimate
 from qrelease.statistics.estimator import Estimator
@@ -61,6 +62,7 @@ class Paid:
     charge     what pays for it; not `fresh` where an earlier run paid
     cost       what of it the mechanism may cost the unit: all, or what learning the schema left
     described  the mechanism's parameters, as the manifest has them
+    learned    what charges of their own paid for the schema, where they did
     """
 
     charge: Charge
@@ -71,6 +73,7 @@ class Paid:
     private: Private
     ledger: Ledger
     unit: Unit
+    learned: tuple[SchemaCost, ...] = ()
     process: int = field(default_factory=os.getpid)
 
     def release(self) -> Release:
@@ -102,6 +105,7 @@ class Paid:
             private.entropy.insecure_seed,
             date=None if insecure else datetime.now(UTC).date().isoformat(),
             measured_sums=draft.measured_sums,
+            learned=self.learned,
         )
         return with_id(release)
 
@@ -352,7 +356,7 @@ class Curator:
         if keeps:
             key = self._learning_key(cost, mechanism, again=again)
         parts = learning.column_costs(self.domain, cost)
-        label = f"schema: {', '.join(parts)}"
+        label = f"{LEARNED}{', '.join(parts)}"
         left: Left | None = None
         if isinstance(cost, learning.OneAccount):
             assert mechanism is not None
@@ -488,7 +492,8 @@ class Curator:
             As in `release`.
         learned : Learned, optional
             What `learn_for` made, of a mechanism of that name: its charge pays, once, with what is left of it, which is
-            the cost to be given.
+            the cost to be given. Or what `learn` made: the release says what it cost, as it does by itself where the
+            ledger has kept what was learned.
 
         Returns
         -------
@@ -501,10 +506,33 @@ class Curator:
             As `release` does, before the charge.
         """
         mechanism, workload = measured_by(mechanism, workload)
-        if learned is not None:
+        if learned is not None and learned.left is not None:
             return self._pay_with(learned, mechanism, workload, cost)
+        if learned is not None:
+            self._check_learned(learned)
         charged, paid = self.payment(mechanism, workload, cost, again=again, changed_rows=changed_rows)
-        return paid(charged())
+        found = paid(charged())
+        if learned is None:
+            return found
+        known = {part.entry: part for part in (*found.learned, learned.paid_for)}
+        return replace(found, learned=tuple(known[entry] for entry in sorted(known)))
+
+    def _check_learned(self, learned: Learned) -> None:
+        """Raise `InvalidInput` where a schema is not that of the table, or was not charged to this ledger."""
+        if learned.domain != self.domain:
+            raise InvalidInput("the table is not over the schema that was learned: take table.viewed(learned.domain)")
+        if not self._ledger.knows(learned.charge.key):
+            raise InvalidInput("the schema was charged to another ledger: learn here")
+
+    def _learned_before(self) -> tuple[SchemaCost, ...]:
+        """What was paid for the bins and categories of this schema, where the ledger has kept what was learned."""
+        found = []
+        for entry, cost, names, drawn in learned_schemas(self._ledger):
+            kept = domain_from_json(json.loads(drawn))
+            known = {a.name: a for a in kept}
+            columns = [a.name for a in self.domain if known.get(a.name) == a and f", {a.name}, " in f", {names}, "]
+            found += [SchemaCost(tuple(columns), cost, entry)] if columns else []
+        return tuple(found)
 
     def _pay_with(self, learned: Learned, mechanism: Mechanism, workload: Workload, cost: Cost) -> Paid:
         """A release for what is left of the charge that a schema was learned for."""
@@ -560,6 +588,7 @@ class Curator:
             self._warn()
         self._table.check_bounded()
         rows, resumable = self._fingerprint(), self._resumable(mechanism)
+        learned = self._learned_before()  # by now, as a ledger may be damaged
         key = self._release_key(mechanism, workload, cost, again=again) if resumable else None
         label = f"{mechanism.name}: {len(workload):,} queries"
 
@@ -568,7 +597,7 @@ class Curator:
 
         def paid(charge: Charge) -> Paid:
             private = self._private(charge.key, cost, self._draws(charge) if resumable else None)
-            return Paid(charge, cost, mechanism, described, workload, private, self._ledger, self._unit)
+            return Paid(charge, cost, mechanism, described, workload, private, self._ledger, self._unit, learned)
 
         return charged, paid
 

@@ -14,6 +14,7 @@ from qrelease.privacy.costs import ZCDP, Spend
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge
+from qrelease.release.schema_cost import SchemaCost
 
 
 @final
@@ -90,6 +91,11 @@ class Learned:
         """The columns of which no text had enough records to be named at that cost: all of them are `other`."""
         learned = {_column(spend) for spend in self.spends}
         return tuple(a.name for a in self.domain if a.name in learned and a.categories == (OTHER,))
+
+    @property
+    def paid_for(self) -> SchemaCost:
+        """What the charge paid for, as a release over the schema says it."""
+        return SchemaCost(tuple(dict.fromkeys(map(_column, self.spends))), self.charge.cost, self.charge.id)
 
     def to_toml(self) -> str:
         """The completed schema as a file that `schema.load` reads, with what each part cost as comments."""

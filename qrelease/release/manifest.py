@@ -106,6 +106,7 @@ def manifest_of(release: Release, digest: str | None) -> dict[str, Any]:
         ],
         **({} if digest is None else {"values": digest}),
         **({} if release.measured_sums is None else {"numbers": _sums_of(release.measured_sums)}),
+        **({"learned": [part.to_json() for part in release.learned]} if release.learned else {}),
     }
 
 

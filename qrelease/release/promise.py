@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from qrelease.privacy.conversions import guessing_chance, zcdp_epsilon
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP
+from qrelease.release.schema_cost import DELTA, cost_with_schema, learned_columns
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
-
-DELTA: Final = 1e-9
-"""The δ at which a cost in ρ is put into words."""
 
 
 def in_words(release: Release) -> str:
     """The guarantee in two sentences (Dwork & Roth 2014, Def. 2.4; the odds), and what else has to be known of it."""
     one, all_others = unit_names(release)
     otherwise, doubt = otherwise_and_doubt(release)
+    cost = cost_with_schema(release)
     if release.unit.at_most is not None:
         kept = f" Of each person {at_most(release)} records were kept, and all numbers are of "
         kept += "persons: each counts once." if release.unit.counts_once else "those that were kept, not of all."
@@ -31,12 +30,27 @@ def in_words(release: Release) -> str:
     )
     return (
         f"{insecure}Take any one {one}, and anything that somebody might conclude from this release: {otherwise}, the"
-        f" probability that they conclude it would have been the same within a factor of {closeness(release.cost)},"
+        f" probability that they conclude it would have been the same within a factor of {closeness(cost)},"
         f" whatever they know, whatever they compute, now and later. Somebody who knows {all_others}, and holds it for"
-        f" a toss-up {doubt}, will be right about it with probability at most {odds(release.cost)} once they have seen"
-        f" this release.{kept} Other releases from the same records cost more: the ledger of {release.dataset!r} adds"
-        " them up, and its total is what is promised in all."
+        f" a toss-up {doubt}, will be right about it with probability at most {odds(cost)} once they have seen"
+        f" this release.{kept} {schema_in_words(release)} Other releases from the same records cost more: the ledger of"
+        f" {release.dataset!r} adds them up, and its total is what is promised in all."
     )
+
+
+def schema_in_words(release: Release) -> str:
+    """Whether the schema is counted: what of it was learned from the same records, as far as the release knows."""
+    columns = ", ".join(learned_columns(release))
+    if not columns:
+        return (
+            "That is of a schema from public knowledge: where bins or categories were learned from the same records,"
+            " that was a charge of the same ledger, which comes on top."
+        )
+    said = f"The bins and categories of {columns} were learned from the same records"
+    if not release.learned:
+        return f"{said}, and that is counted here: one charge paid for both."
+    costs = " and ".join(str(part.cost) for part in release.learned)
+    return f"{said}, for {costs}, and that is counted here, beside the {release.cost} of the release."
 
 
 def is_person(release: Release) -> bool:

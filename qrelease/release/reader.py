@@ -30,6 +30,7 @@ from qrelease.release import checksums
 from qrelease.release.fields import floats, queries, reading, value_of
 from qrelease.release.manifest import ARRAYS, MANIFEST, NUMBERS, READABLE, VALUES, put_back
 from qrelease.release.release import Release
+from qrelease.release.schema_cost import SchemaCost
 from qrelease.release.stored_synopses import Context, synopsis_of
 
 _PRINTED: Final = 0.994
@@ -167,6 +168,8 @@ def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
         _check_spends(spends, cost, Unit.of(neighbours, domain))
     with reading("synopsis"), np.errstate(all="ignore"):  # what is out of range is found out by what comes of it
         synopsis = synopsis_of(content["synopsis"], Context(domain, workload, measurements))
+    with reading("learned"):  # earlier versions do not say it
+        learned = tuple(map(SchemaCost.from_json, value_of("it", content.get("learned", []), list)))
     mark, seed = value_of("insecure", content["insecure"], str, None), content["insecure_seed"]
     if isinstance(seed, bool) or (value_of("insecure_seed", seed, int, None) is not None and mark is None):
         raise InvalidInput(f"insecure_seed: only a release that is marked `insecure` has a seed, got {seed!r}")
@@ -189,6 +192,7 @@ def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
         value_of("date", content.get("date"), str, None),
         value_of("id", content.get("id", ""), str),
         measured_sums=None if "numbers" not in content else _numbers(domain, content["numbers"]),
+        learned=learned,
     )
 
 

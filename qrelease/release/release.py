@@ -31,6 +31,7 @@ from qrelease.release.error_bars import measured_answers, published
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
 from qrelease.release.manifest import versions
 from qrelease.release.report.page import html
+from qrelease.release.schema_cost import SchemaCost
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import MeasuredSums
@@ -51,7 +52,7 @@ class Release:
     workload : Workload
         The k queries that it was made for.
     cost : PureDP, ApproxDP or ZCDP
-        The whole privacy cost, of the `unit`.
+        The whole privacy cost, of the `unit`; but for that of a schema that was `learned` before.
     neighbours : Neighbours
         Which tables the promise compares: that differ by one record, or, where the domain has a person, by one person.
     dataset : str
@@ -75,6 +76,8 @@ class Release:
         gives the same files.
     id : str
         Names the release in the ledger and the manifest, see `release.checksums`; empty for earlier versions.
+    learned : tuple of SchemaCost
+        What charges of their own paid for bins and categories of the schema, as far as is known: `promise` is of both.
 
     Examples
     --------
@@ -114,6 +117,7 @@ class Release:
     date: str | None = None
     id: str = ""
     measured_sums: MeasuredSums | None = None
+    learned: tuple[SchemaCost, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", plain(self.parameters))

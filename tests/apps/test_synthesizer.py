@@ -8,6 +8,12 @@ import pandas as pd
 import pytest
 
 import qrelease as qr
+from qrelease.evaluation.verify import verify
+from qrelease.mechanisms.auto import Auto
+from qrelease.mechanisms.learning.schema import divided
+from qrelease.privacy.resuming import public_part, releases, unfinished
+from qrelease.release import writer
+from qrelease.release.schema_cost import cost_with_schema
 
 SCHEMA = qr.Domain(
     (
@@ -168,6 +174,7 @@ def test_a_folder_is_paid_for_once(tmp_path):
         {"epsilon": 0.25},
         {"workload": 1},
         {"mechanism": qr.MWEM()},
+        {"mechanism": qr.MaxEnt(objective="largest")},
         {"schema": qr.Domain(SCHEMA.attributes[:1])},
     ):
         with pytest.raises(qr.InvalidInput, match=r"has another release, .* it differs in \w+; name another folder"):
@@ -177,6 +184,11 @@ def test_a_folder_is_paid_for_once(tmp_path):
     with (
         qr.Ledger.open(None, qr.PureDP(1.0), dataset="others") as others,
         pytest.raises(qr.InvalidInput, match="dataset"),
+    ):
+        qr.Synthesizer(**given | {"ledger": others}).fit(FRAME)
+    with (
+        qr.Ledger.open(None, qr.PureDP(1.0), dataset="people", neighbours="replace-one") as others,
+        pytest.raises(qr.InvalidInput, match="it differs in neighbours; name"),
     ):
         qr.Synthesizer(**given | {"ledger": others}).fit(FRAME)
     with qr.Ledger.open(place) as ledger:
@@ -218,6 +230,20 @@ def test_a_release_that_did_not_reach_its_folder_goes_on_for_free(tmp_path):
         qr.Synthesizer(**given, folder=tmp_path / "february").fit(FRAME)
 
 
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_release_is_taken_with_the_ledger_that_paid_for_it_alone(tmp_path, seed):
+    """Two ledgers in memory have one name."""
+    entropy = None if seed is None else qr.Entropy.insecure(seed)
+    given = {"epsilon": 0.5, "schema": SCHEMA, "folder": tmp_path / "people", "mechanism": qr.MaxEnt()}
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger, qr.Ledger.open(None, qr.PureDP(1.0)) as other:
+        qr.Synthesizer(**given, ledger=ledger).fit(FRAME, entropy=entropy)
+        with pytest.warns(UserWarning, match="has this release already"):
+            qr.Synthesizer(**given, ledger=ledger).fit(FRAME, entropy=entropy)
+        with pytest.raises(qr.InvalidInput, match="has a release that was not paid from Ledger"):
+            qr.Synthesizer(**given, ledger=other).fit(FRAME, entropy=entropy)
+        assert (ledger.spent, other.spent) == (qr.PureDP(0.5), None)
+
+
 OPEN = """
 [[attribute]]
 name = "town"
@@ -245,6 +271,10 @@ def test_what_the_schema_leaves_open_is_learned_in_the_cost(more):
         assert ledger.spent.epsilon == pytest.approx(1)
     assert set(model.release_.domain["town"].categories) == {"Ulm", "Bonn", "other"}
     assert set(model.sample(500, seed=0)["town"]) >= {"Ulm", "Bonn"}
+    whole = cost_with_schema(model.release_)
+    assert (whole.epsilon, whole.delta) == pytest.approx((1, 1e-6))
+    assert bool(model.release_.learned) is bool(more)
+    assert "of town, hours were learned from the same records" in model.release_.promise
     if more:
         assert model.release_.mean("hours", by="town").value.to_list()[:2] == pytest.approx([21, 40], abs=3)
 
@@ -267,6 +297,17 @@ def test_what_cannot_be_learned_costs_nothing():
         assert ledger.spent is None
 
 
+def test_the_promise_is_of_the_learned_bins_too():
+    """A tenth of ε learns the bins, and nine tenths release: e^1, not e^0.9 = 2.46."""
+    schema = qr.Domain((qr.Attribute("hours", "number", within=(0, 99), step=1, learn=8),))
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        model = qr.Synthesizer(epsilon=1.0, ledger=ledger, schema=schema, workload=1)
+        release = model.fit(WORK[["hours"]], entropy=qr.Entropy.insecure(2)).release_
+        assert ledger.spent.epsilon == pytest.approx(1)
+    assert release.cost.epsilon == pytest.approx(0.9)
+    assert "within a factor of 2.72," in release.promise
+
+
 @pytest.mark.parametrize("more", [{}, {"numbers": "mean:hours by town"}])
 def test_what_was_learned_is_in_the_folder_too(tmp_path, more):
     qr.Ledger.open(tmp_path / "work.ledger", qr.ApproxDP(1.0, 1e-6)).close()
@@ -275,3 +316,75 @@ def test_what_was_learned_is_in_the_folder_too(tmp_path, more):
     with pytest.warns(UserWarning, match="has this release already"):
         again = qr.Synthesizer(**given, folder=tmp_path / "work").fit(WORK)
     assert again.release_.id == first.release_.id
+
+
+def cut_off(table, place, folder, cost, workload):
+    """A release that is in its folder, and that the ledger does not know: the process ended in between."""
+    with qr.Ledger.open(place) as ledger:
+        release = qr.Curator(table, ledger).pay(qr.MaxEnt(), workload, cost).release()
+    with writer.new_folder(folder) as part:
+        writer.save(release, part)
+    return release
+
+
+def test_a_release_that_is_in_its_folder_is_finished_from_there(tmp_path):
+    """Else next month's would be this one again, under another name."""
+    place = tmp_path / "people.ledger"
+    qr.Ledger.open(place, qr.PureDP(1.0)).close()
+    given = {"epsilon": 0.5, "schema": SCHEMA, "ledger": place, "mechanism": qr.MaxEnt()}
+    table, workload = qr.Table.from_frame(FRAME, SCHEMA), qr.Workload.marginals(SCHEMA, 2)
+    first = cut_off(table, place, tmp_path / "january", qr.PureDP(0.5), workload)
+    with pytest.warns(UserWarning, match="january has this release already"):
+        taken = qr.Synthesizer(**given, folder=tmp_path / "january").fit(FRAME.head(700))  # as they are by now
+    assert taken.release_.id == first.id
+    with qr.Ledger.open(place) as ledger:
+        assert ledger.spent == qr.PureDP(0.5)
+        held = public_part(ledger)
+    assert {check.name: check.holds for check in verify(tmp_path / "january", ledger=held).checks}["ledger"]
+    second = qr.Synthesizer(**given, folder=tmp_path / "february").fit(FRAME.head(700))
+    assert second.release_.id != first.id
+    with qr.Ledger.open(place) as ledger:
+        assert ledger.spent == qr.PureDP(1.0)
+
+
+def test_a_charge_is_finished_by_no_other_release(tmp_path):
+    given = {"epsilon": 0.5, "schema": SCHEMA, "mechanism": qr.MaxEnt()}
+    table, workload = qr.Table.from_frame(FRAME, SCHEMA), qr.Workload.marginals(SCHEMA, 2)
+    for place in ("one", "two"):  # two ledgers of one name, each with a release that was cut off
+        (tmp_path / place).mkdir()
+        qr.Ledger.open(tmp_path / place / "people.ledger", qr.PureDP(0.5)).close()
+        cut_off(table, tmp_path / place / "people.ledger", tmp_path / place / "out", qr.PureDP(0.5), workload)
+    model = qr.Synthesizer(**given, ledger=tmp_path / "one" / "people.ledger", folder=tmp_path / "two" / "out")
+    with pytest.raises(qr.InvalidInput, match="has a release that was not paid from"):
+        model.fit(FRAME)
+    with qr.Ledger.open(tmp_path / "one" / "people.ledger") as ledger:
+        assert [unfinished(entry) for entry in ledger.history()] == [False, True]
+
+
+@pytest.mark.parametrize("more", [{}, {"numbers": "mean:hours by town"}])
+def test_with_a_learned_schema_it_is_finished_too(tmp_path, more):
+    place = tmp_path / "work.ledger"
+    qr.Ledger.open(place, qr.ApproxDP(1.0, 1e-6)).close()
+    given = {"epsilon": 1.0, "delta": 1e-6, "schema": OPEN, "ledger": place, "folder": tmp_path / "work", **more}
+    model = qr.Synthesizer(**given)
+    table, cost = qr.Table.from_frame(WORK, OPEN), qr.ApproxDP(1.0, 1e-6)
+    with qr.Ledger.open(place) as ledger:
+        curator, auto = qr.Curator(table, ledger), Auto(table=True)
+        if more:
+            first, left = divided(table.domain, cost)
+            learned = curator.learn(first)
+        else:
+            learned = curator.learn_for(auto, cost)
+            left = learned.left.cost
+        asked = qr.Workload.marginals(learned.domain, 2)
+        asked = asked + qr.Workload.numbers(learned.domain, more["numbers"]) if more else asked
+        viewed = qr.Curator(table.viewed(learned.domain), ledger)
+        release = viewed.pay(auto, asked, left, changed_rows=True, learned=learned).release()
+    with writer.new_folder(tmp_path / "work") as part:
+        writer.save(release, part)
+    with pytest.warns(UserWarning, match="has this release already"):
+        assert model.fit(WORK).release_.id == release.id
+    with qr.Ledger.open(place) as ledger:
+        assert [made["release"] for made in releases(ledger).values()] == [release.id]
+        assert not any(map(unfinished, ledger.history()))
+        assert ledger.spent.epsilon == pytest.approx(1)

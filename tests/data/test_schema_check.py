@@ -114,3 +114,89 @@ def test_a_column_that_is_not_there(tmp_path):
     path, schema = written(tmp_path, SCHEMA.replace('"pay"', '"rent"'))
     with pytest.raises(InvalidInput, match="no column 'rent'"):
         check(path, schema)
+
+
+RULED = """
+[[attribute]]
+name = "province"
+kind = "category"
+categories = ["A", "B"]
+
+[[attribute]]
+name = "town"
+kind = "category"
+categories = { file = "towns.csv", column = "town" }
+parent = "province"
+
+[[attribute]]
+name = "pay"
+kind = "number"
+within = [0, 1000]
+step = 1
+bins = [0, 1, 1001]
+missing = [""]
+
+[[attribute]]
+name = "job"
+kind = "category"
+categories = ["none", "some"]
+
+[[impossible]]
+where = "pay >= 1 and job = none"
+"""
+
+
+def ruled(folder, rows, person=""):
+    (folder / "towns.csv").write_text("town,province\nUr,A\nUlm,A\nBonn,B\n")
+    (folder / "schema.toml").write_text(RULED + person)
+    lines = [",".join(row) for row in [("who", "province", "town", "pay", "job"), *rows]]
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    return folder / "people.csv", folder / "schema.toml"
+
+
+IMPOSSIBLE = [
+    ("a", "A", "Ur", "0", "none"),
+    ("b", "B", "Ulm", "5", "some"),  # Ulm is in A
+    ("c", "A", "Bonn", "7", "none"),  # Bonn is in B, and there is no pay without a job
+    ("d", "B", "Ulm", "", "none"),
+    ("e", "B", "Ulm", "2000", "none"),  # the pay has no place, so nothing is said of it and the job
+]
+
+
+def test_what_no_record_can_be_is_listed(tmp_path):
+    found = check(*ruled(tmp_path, IMPOSSIBLE))
+    assert {rule.columns: dict(rule.refused) for rule in found.rules} == {
+        ("province", "town"): {("B", "Ulm"): 3, ("A", "Bonn"): 1},
+        ("pay", "job"): {("1..1000", "none"): 1},
+    }
+    assert not found.holds
+    assert str(found).splitlines()[1:] == [
+        "pay: 1 record missing, by a mark of the schema",
+        "pay: REFUSED in 1 record: '2000' (1, first in record 5)",
+        "pay, job: REFUSED in 1 record: '1..1000' and 'none' (1, first in record 3); impossible by the schema"
+        " (an [[impossible]] rule, or the parent that its code list gives)",
+        "province, town: REFUSED in 4 records: 'B' and 'Ulm' (3, first in record 2), 'A' and 'Bonn' (1, first in record"
+        " 3); impossible by the schema (an [[impossible]] rule, or the parent that its code list gives)",
+        "a release stops at the first REFUSED value",
+    ]
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_it_refuses_the_records_that_reading_refuses(tmp_path, place):
+    rows = [IMPOSSIBLE[0], IMPOSSIBLE[place]]
+    path, schema = ruled(tmp_path, rows)
+    refused = False
+    try:
+        Table.read(path, schema)
+    except InvalidInput:
+        refused = True
+    assert refused is (place > 0)
+    assert check(path, schema).holds is not refused
+
+
+def test_records_of_nobody_are_held_to_no_rule(tmp_path):
+    rows = [IMPOSSIBLE[0], ("-", *IMPOSSIBLE[1][1:])]
+    path, schema = ruled(tmp_path, rows, PERSON)
+    assert len(Table.read(path, schema)) == 1
+    assert check(path, schema).holds
+    assert not check(*ruled(tmp_path, [rows[0], IMPOSSIBLE[1]], PERSON)).holds

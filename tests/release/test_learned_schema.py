@@ -26,6 +26,7 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 from qrelease.release.reader import load as read_release
+from qrelease.release.schema_cost import cost_with_schema
 
 COST = ApproxDP(2.0, 1e-6)
 
@@ -112,6 +113,8 @@ def test_one_charge_pays_for_a_schema_and_one_release(tmp_path):
         paid.finish(release)
         with pytest.raises(BudgetExceeded):
             viewed.pay(MADE, workload, found.left.cost, learned=found)
+        assert (release.learned, cost_with_schema(release)) == ((), COST)
+        assert "of hours, town were learned from the same records, and that is counted here: one" in release.promise
         again, _ = begun(ledger)  # what was finished is not gone on with
         assert again.charge.fresh
         assert len(charges(ledger)) == 2

@@ -657,11 +657,10 @@ def _paid(
 ) -> Paid:
     """The charge; or that of a run with the same arguments that was cut off. From here on errors tell of it.
 
-    learned   the schema, where it was learned first: the release may have been charged with it
+    learned   the schema, where it was learned first: the release may have been charged with it, and says what it cost
     """
-    with_schema = learned if learned is not None and learned.left else None
     with charging(arguments):
-        paid = curator.pay(mechanism, workload, cost, again=arguments.again, changed_rows=True, learned=with_schema)
+        paid = curator.pay(mechanism, workload, cost, again=arguments.again, changed_rows=True, learned=learned)
     if not paid.charge.fresh:
         print(
             f"qrelease: goes on for free with the release that was charged at {paid.charge.time} and not finished"

@@ -31,7 +31,7 @@ from qrelease.errors import InvalidInput
 
 Schema = Domain | str | os.PathLike[str]
 
-_SOURCES = "an [[impossible]] rule, or the parent that its code list gives"
+SOURCES = "an [[impossible]] rule, or the parent that its code list gives"
 
 
 class Piece(Protocol):
@@ -274,7 +274,7 @@ class PossibleRecords:
                 values = ", ".join(f"{a.name!r} {a.label(int(c[first]))!r}" for a, c in zip(of, cells, strict=True))
                 raise InvalidInput(
                     f"{piece.place(first if places is None else int(places[first]))}:"
-                    f" column{'s' * (len(of) > 1)} {values}: impossible by the schema ({_SOURCES})"
+                    f" column{'s' * (len(of) > 1)} {values}: impossible by the schema ({SOURCES})"
                 )
 
 

@@ -28,11 +28,20 @@ from qrelease.queries.families import Cells, Intervals, Queries, Residuals, Vect
 from qrelease.queries.workload import Workload
 from qrelease.release.answer_table import MAX_ANSWERS
 from qrelease.release.parameter_words import in_words
-from qrelease.release.promise import at_most, closeness, is_person, odds, otherwise_and_doubt, unit_names
+from qrelease.release.promise import (
+    at_most,
+    closeness,
+    is_person,
+    odds,
+    otherwise_and_doubt,
+    schema_in_words,
+    unit_names,
+)
 from qrelease.release.report.figures import figures
 from qrelease.release.report.numbers import number_tables
 from qrelease.release.report.svg import bar, count, text
 from qrelease.release.report.tables import LISTED, folded, html_table, pairs
+from qrelease.release.schema_cost import cost_with_schema, learned_columns
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
@@ -97,9 +106,11 @@ def _missed(release: Release) -> str:
 
 
 def _lead(release: Release) -> str:
+    schema = f", beside what learning its schema cost: {text('; '.join(map(str, release.learned)))}"
     return (
         f'<p class="lead">{len(release.workload):,} answers about {len(release.domain)} columns, given by'
-        f" <strong>{text(release.mechanism)}</strong> at a privacy cost of <strong>{text(release.cost)}</strong>.</p>"
+        f" <strong>{text(release.mechanism)}</strong> at a privacy cost of <strong>{text(release.cost)}</strong>"
+        f"{schema if release.learned else ''}.</p>"
     )
 
 
@@ -124,6 +135,7 @@ def _promise(release: Release) -> str:
     one, all_others = unit_names(release)
     otherwise, doubt = otherwise_and_doubt(release)
     otherwise = otherwise[0].upper() + otherwise[1:]
+    cost = cost_with_schema(release)
     relation = (
         _of_persons(release, added)
         if is_person(release)
@@ -135,13 +147,13 @@ def _promise(release: Release) -> str:
         " are does not: their number is public."
     )
     heading = "What a secure release would have promised" if release.insecure else "What was promised"
-    weak = " <strong>That is a weak promise.</strong>" if guessing_chance(release.cost) > _WEAK else ""
+    weak = " <strong>That is a weak promise.</strong>" if guessing_chance(cost) > _WEAK else ""
     return (
         f"<h2>{heading}</h2><p>Take any one {one}, and anything that somebody might conclude from this release."
         f" <strong>{otherwise}, the probability that they conclude it would have been the same within a factor of"
-        f" {_closeness(release.cost)}.</strong> This holds whatever they know, whatever they compute, now and later."
+        f" {_closeness(cost)}.</strong> This holds whatever they know, whatever they compute, now and later."
         f"</p><p>As odds: somebody who knows {all_others}, and holds it for a toss-up {doubt}, will be right"
-        f" about it with probability at most <strong>{odds(release.cost)}</strong> once they have seen"
+        f" about it with probability at most <strong>{odds(cost)}</strong> once they have seen"
         f" this release.{weak}</p><p>{relation} (The relation is called <em>{release.neighbours.value}</em>.)</p>"
     )
 
@@ -200,11 +212,22 @@ def _limits(release: Release) -> str:
         "What is true of people in general is the purpose of a release. If it shows that most people of some kind earn"
         " little, then that is learnt about each of them, whether they are in the table or not.",
         "Whoever held the table saw it, and is trusted. The protection begins with this release.",
-        "The schema is public: names of columns, categories, bins. It must not have been taken from the records.",
+        text(_of_schema(release)),
         f"Other releases from the same records cost more. The ledger of “{text(release.dataset)}” adds up those that"
         " were made through it, and no others.",
     )
     return f"<h2>What is not protected</h2><ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
+
+
+def _of_schema(release: Release) -> str:
+    """What of the schema is public knowledge, and what was learned."""
+    public = "The schema is public: names of columns, categories, bins."
+    if learned_columns(release):
+        return f"{public} {schema_in_words(release)} All else of it must not have been taken from the records."
+    return (
+        f"{public} It must not have been taken from the records, unless it was learned for a charge of the same ledger,"
+        " which comes on top."
+    )
 
 
 def _asked(release: Release) -> str:

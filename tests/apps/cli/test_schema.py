@@ -17,6 +17,7 @@ from qrelease.privacy import ApproxDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
 from qrelease.release.reader import load as read
+from qrelease.release.schema_cost import cost_with_schema
 
 LEARN = ["schema", "learn", "towns.csv", "--schema", "draft.toml", "--out", "schema.toml", "--epsilon", "2"]
 
@@ -40,6 +41,9 @@ def test_the_command_charges_and_writes(towns, capsys):
     assert main(["release", "towns.csv", "--schema", "schema.toml", "--epsilon", "1", "--workload", "marginals:1"]) == 0
     with Ledger.open(towns / "towns.ledger") as ledger:
         assert ledger.spent == ApproxDP(3.0, 1e-6)
+    (of_schema,) = read("towns-release").learned  # the release knows it by the ledger: e^3, not e^1
+    assert (of_schema.columns, of_schema.cost) == (("hours", "town"), ApproxDP(2.0, 1e-6))
+    assert "within a factor of 20.09, give or take δ = 1e-06" in read("towns-release").promise
 
 
 def test_one_command_learns_and_releases(towns, capsys):
@@ -50,6 +54,7 @@ def test_one_command_learns_and_releases(towns, capsys):
         assert len([entry for entry in ledger.history() if entry.kind == "charge"]) == 2
     rows = pd.read_csv(towns / "towns-release" / "synthetic.csv")
     assert set(rows["hours"].dropna()) <= set(range(1000))
+    assert cost_with_schema(read("towns-release")).epsilon == pytest.approx(4.0)
 
 
 def test_a_release_in_rho_is_charged_with_its_schema_and_can_be_verified(towns, capsys):
