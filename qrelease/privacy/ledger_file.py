@@ -352,14 +352,19 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
-    (application,) = _patiently(lambda: connection.execute("PRAGMA application_id")).fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    connection.execute("BEGIN")  # one snapshot: another process may be adding tables, which changes the version too
+    try:
+        (application,) = _patiently(lambda: connection.execute("PRAGMA application_id")).fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        found = {sql for (sql,) in connection.execute(_SCHEMA)}
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
     if application != _APPLICATION:
         raise LedgerError(f"{_name(path)} is not a qrelease ledger")
     if version not in (_FORMAT_WITHOUT_FINGERPRINTS, _FORMAT):
         known = f"{_FORMAT_WITHOUT_FINGERPRINTS} and {_FORMAT}"
         raise LedgerError(f"{_name(path)} has format {version}, this qrelease reads formats {known}")
-    found = {sql for (sql,) in connection.execute(_SCHEMA)}
     if version == _FORMAT:
         if not found >= {*TABLES["fingerprints"]}:
             raise damaged(str(path))

@@ -68,6 +68,8 @@ def check_name(path: Path) -> None:
         if links <= 1:
             return
         others = list(_other_names(path))
+        if not others and path.exists() and path.stat().st_nlink < links:  # the draft was removed meanwhile
+            continue
         drafts = [other for other in others if _is_draft(other, path)]
         if not drafts or time.monotonic() > until:
             break

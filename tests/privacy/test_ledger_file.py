@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -137,3 +138,25 @@ def test_who_reads_an_earlier_state_is_waited_for_once(path):
         python("import shutil; shutil.copy(sys.argv[1], sys.argv[2])", path, copy)
     with Ledger.open(copy) as ledger:
         assert ledger.spent == PureDP(4.0)
+
+
+def test_many_may_open_a_new_ledger_at_once(tmp_path):
+    """While one links it to its name and removes the draft, and another adds tables, which changes the version."""
+    wrong = []
+
+    def use(path, ready):
+        ready.wait()
+        try:
+            with Ledger.open(path, PureDP(1.0)) as ledger:
+                ledger.rows_of(lambda key: ("0" * 64, "1" * 64))
+        except LedgerError as error:
+            wrong.append(error)
+
+    for number in range(150):
+        ready = threading.Barrier(4)
+        threads = [threading.Thread(target=use, args=(tmp_path / f"{number}.ledger", ready)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong
