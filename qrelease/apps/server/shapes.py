@@ -189,7 +189,7 @@ class EstimateQuery(Shape):
     epsilon: float | UnsetType = UNSET
     delta: Annotated[
         float | UnsetType,
-        Meta(description="refused: only in a history, of what was asked of an earlier version"),
+        Meta(description="refused, as what answers take of the budget has no delta: rho, or epsilon alone"),
     ] = UNSET
     rho: float | UnsetType = UNSET
 
