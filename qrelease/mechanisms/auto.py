@@ -14,7 +14,8 @@ table is preferred unless it is `_TABLE` times as far off.
 
 **Which noise.** Of an (ε, δ) most mechanisms spend ρ, and draw Gaussian noise. A few answers are closer by Laplace
 noise for ε alone, so that is predicted too, and δ is left where it is better: nothing has a larger predicted error
-because there was a δ.
+because there was a δ. Except of `records` where pairs are selected: what a few pairs tell of the rest is a guess, good
+enough to choose among mechanisms of pure ε, and no match for a prediction of what is measured of every pair.
 
 **What it costs.** Nothing, where the number of records is public or given. Else `COUNTING` of the budget buys a noisy
 one: the release says so, and the mechanism that is chosen does not buy another. Everything after that looks at public
@@ -32,6 +33,7 @@ from typing import Any, ClassVar, Final, final
 import numpy as np
 
 from qrelease._util import memory
+from qrelease._util.typing import Axes
 from qrelease._util.validate import natural
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
 from qrelease.inference.measurement import Measurement, count_noise, noise_for
@@ -274,8 +276,25 @@ def _ways(workload: Workload, cost: Cost, neighbours: Neighbours, records: int, 
     if isinstance(cost, ApproxDP) and not is_pure(cost):
         pure = PureDP(cost.epsilon)
         with suppress(InvalidInput):  # none can run
-            found.append(_Way(pure, *_able(workload, pure, neighbours, records, table=table)))
+            able, refusals = _able(workload, pure, neighbours, records, table=table)
+            if "records" in able and not _foreseen(workload, pure, records):
+                refusals["records"] = InvalidInput("which pairs it would measure for epsilon alone is not known yet")
+                del able["records"]
+            if able:
+                found.append(_Way(pure, able, refusals))
     return found
+
+
+def _foreseen(workload: Workload, cost: PureDP, records: int) -> bool:
+    """Whether it is known beforehand which pairs `records` would measure under pure ε: all of them."""
+    pairs = _pairs(workload, FittedRecords())
+    _, left = pure_records.first_costs(cost)
+    return not pairs or pure_records.rounds_of(workload.domain, pairs, records, left) >= len(pairs)
+
+
+def _pairs(workload: Workload, mechanism: FittedRecords) -> list[Axes]:
+    """The pairs of columns among which weighted records select."""
+    return [s for s in candidates(workload, mechanism.order) if len(s) == 2]
 
 
 def _best(
@@ -473,8 +492,7 @@ def in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neig
         case "records":
             able = FittedRecords()
             if is_pure(cost):
-                pairs = [s for s in candidates(workload, able.order) if len(s) == 2]
-                pure = PureDP(cost.epsilon)
+                pairs, pure = _pairs(workload, able), PureDP(cost.epsilon)
                 known = pure_records.expected_variances(workload.domain, pairs, pure, neighbours, records)
                 fitted_records = able.fitted_records(records, cost)
                 found = of_fit(workload, known, records, fitted_records)

@@ -283,6 +283,17 @@ def test_where_no_cell_is_thin_the_fit_takes_no_noise_away(shape, columns, cost,
     assert found.briefly == f"maxent: answers off by about {found.error:.3g} records (root mean square)"
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_weighted_records_that_would_select_among_pairs_keep_the_delta(epsilon):
+    """Pairs selected for epsilon alone have 1.4 times the error on Adult, whatever is predicted of its columns."""
+    sizes = (32, 9, 32, 16, 16, 7, 15, 6, 5, 2, 32, 32, 32, 42, 2)
+    domain = Domain.coded({f"c{i}": n for i, n in enumerate(sizes)})
+    asked, cost = Workload.marginals(domain, 3), ApproxDP(epsilon, 1e-9)
+    guess = in_closed_form("records", asked, 48_842, PureDP(epsilon), ADD).measure
+    assert guess < in_closed_form("records", asked, 48_842, cost, ADD).measure
+    assert choose(asked, 48_842, cost, ADD, table=True).cost == cost
+
+
 @pytest.mark.parametrize(("columns", "taken"), [(1, PureDP), (3, PureDP), (40, ApproxDP)])
 def test_of_an_epsilon_and_a_delta_it_spends_what_has_less_noise(columns, taken):
     """A few answers are closer by Laplace noise for epsilon alone, many by Gaussian."""
