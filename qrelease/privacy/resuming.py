@@ -132,7 +132,7 @@ def unfinished(entry: Entry) -> bool:
 
 
 def check_room(ledger: Ledger, cost: Cost, *, resumes: bool = True, in_parts: bool = False) -> None:
-    """Raise `BudgetExceeded` where a ledger has neither room for a cost nor a charge that a run may go on with for free.
+    """Raise `BudgetExceeded` where a ledger has neither room for a cost nor a charge that a run goes on with for free.
 
     For before the private data are read, which may take long: the charge itself is checked again, under the lock.
 
