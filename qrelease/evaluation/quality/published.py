@@ -133,7 +133,11 @@ def exact_numbers(real: Table, answer: NumberTable) -> Floats:
     records = np.bincount(groups, weights, cells)
     if question.kind in ("count", "histogram"):
         return np.asarray(records[lines], np.float64)
-    values = _values(real, question.column) if valued else record_values(real, Measure(met=question.threshold)) > 0
+    values = (
+        _values(real, question.column)
+        if valued
+        else (record_values(real, Measure(met=question.threshold)) > 0).astype(np.float64)
+    )
     if question.kind == "quantile":
         return _quantiles(groups, weights, values, lines, question.probabilities)
     sums = np.bincount(groups, weights * values, cells)
