@@ -166,7 +166,7 @@ def _declared(path: str | os.PathLike[str]) -> tuple[Domain, tuple[str, ...]]:
         return _coded(content), ()
     folder = file if written is not None else file.parent
     listed = with_lists(content, folder)
-    domain = domain_from_json(listed)
+    domain = _of_schema(listed)
     return replace(domain, code_lists=named_files(content, folder)), _unreviewed(listed)
 
 
@@ -314,7 +314,13 @@ def to_toml(domain: Domain, head: str = "", notes: Mapping[str, str] | None = No
     codes = 2
     <BLANKLINE>
     """
-    return content_to_toml(domain_to_json(domain), head, notes)
+    content = domain_to_json(domain)
+    if domain.person is not None and domain.person.derive:
+        records = Domain(domain.person.records)
+        kept = [r.name for r in domain.person.derive if not r.always and derivation.has_always(records, r)]
+        for name in kept:  # of an earlier version: it reads back with the cell that it has
+            content["person"]["derive"][name]["missing"] = True
+    return content_to_toml(content, head, notes)
 
 
 def content_to_toml(content: Mapping[str, Any], head: str = "", notes: Mapping[str, str] | None = None) -> str:
@@ -359,9 +365,17 @@ def _inline(value: Any) -> Any:
 
 def reviewed(content: Mapping[str, Any]) -> Domain:
     """The domain of a schema file's content; `InvalidInput` for entries that nobody has reviewed, too."""
-    domain = domain_from_json(content)
+    domain = _of_schema(content)
     _check_reviewed(_unreviewed(content))
     return domain
+
+
+def _of_schema(content: Mapping[str, Any]) -> Domain:
+    """The domain of what a person wrote, or of a draft; what a release stored is read as it is: `domain_from_json`."""
+    domain = domain_from_json(content)
+    if domain.person is None or not domain.person.derive:
+        return domain
+    return derivation.without_phantoms(domain, content["person"]["derive"])
 
 
 def _unreviewed(content: Mapping[str, Any]) -> tuple[str, ...]:
