@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self, cast, final
 
 from qrelease._util import callers, memory
+from qrelease._util.elapsed import elapsed
 from qrelease.data.domain import Domain
 from qrelease.data.schema import load
 from qrelease.data.table import NO_SCHEMA, Table
@@ -217,12 +218,14 @@ class Synthesizer:
             if self.folder is None:
                 self._warn_of_another(curator, mechanism, cost)
                 paid = self._paid(curator, table, mechanism, cost, entropy)
-                self.release_ = paid.release()
+                with elapsed("fitting"):
+                    self.release_ = paid.release()
                 paid.finish(self.release_)
             else:  # it counts as made once it is on the disk: until then the same call goes on with it, for free
                 with writer.new_folder(self.folder) as part:
                     paid = self._paid(curator, table, mechanism, cost, entropy)
-                    release = paid.release()
+                    with elapsed("fitting"):
+                        release = paid.release()
                     writer.save(release, part)
                 paid.finish(release, checksums.read_hashes(Path(self.folder)))
                 self.release_ = release

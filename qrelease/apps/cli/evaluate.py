@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli.mechanisms import DEFAULT, known_or_own
 from qrelease.apps.cli.shared import (
     check_memory,
     data_options,
     dataset_of,
     delta_option,
-    elapsed,
     entropy_of,
     names,
     neighbours_option,

@@ -13,6 +13,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli.ledgers import check_affordable, known_curator, ledger_of, ledger_path, new_curator, told_of_rows
 from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_name, mechanism_of, options_of
 from qrelease.apps.cli.release_both import make_both
@@ -28,7 +29,6 @@ from qrelease.apps.cli.shared import (
     dataset_of,
     default_workload,
     dialect_of,
-    elapsed,
     entropy_of,
     ledger_options,
     neighbours_option,

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli.ledgers import check_affordable, ledger_of, ledger_path, told_of_rows
 from qrelease.apps.cli.shared import (
     charging,
     cost_meant,
     dataset_of,
     dialect_of,
-    elapsed,
     entropy_of,
     told,
     warn_of_delta,
