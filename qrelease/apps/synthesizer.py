@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self, cast, final
 
 from qrelease._util import callers, memory
+from qrelease._util.elapsed import elapsed
 from qrelease.data.domain import Domain
 from qrelease.data.schema import load
 from qrelease.data.table import NO_SCHEMA, Table
@@ -20,9 +21,9 @@ from qrelease.mechanisms.base import Mechanism, check_table, parameters
 from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.private_data import workload_digest
 from qrelease.noise.entropy import WordSource, is_insecure
-from qrelease.privacy.costs import Cost, cost_of, is_pure
+from qrelease.privacy.costs import ZCDP, Cost, cost_of, is_pure
 from qrelease.privacy.ledger import Ledger
-from qrelease.privacy.resuming import releases, unfinished
+from qrelease.privacy.resuming import check_room, releases, unfinished
 from qrelease.privacy.unit import Unit
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
@@ -40,7 +41,7 @@ _NO_LEDGER = (
     " that there is"
 )
 
-_PARAMETERS = ("epsilon", "delta", "ledger", "schema", "mechanism", "workload", "numbers", "folder")
+_PARAMETERS = ("epsilon", "delta", "rho", "ledger", "schema", "mechanism", "workload", "numbers", "folder")
 
 
 @final
@@ -52,8 +53,8 @@ class Synthesizer:
 
     Parameters
     ----------
-    epsilon : float
-        What each `fit` may cost.
+    epsilon : float, optional
+        What each `fit` may cost; either this or `rho`.
     ledger : Ledger or path
         The budget of these people. A ledger that is named by its path has to exist.
     schema : Domain, path or str
@@ -64,6 +65,8 @@ class Synthesizer:
         With ε; none, pure ε, by default. Where there are many columns, one far below 1 / the number of people makes the
         noise much smaller (`qr.plan` says what it gains). Means by group of a few thousand records may be all alike
         even so: look at their intervals, and at their `source`, which is `bounds` where the noise leaves nothing.
+    rho : float, optional
+        What each `fit` may cost, as a ρ of zCDP, instead of an ε and a δ: for a ledger whose total can hold one.
     mechanism : Mechanism, optional
         By default `Auto`, of those that give synthetic records.
     workload : int, Workload or NumberWorkload
@@ -98,16 +101,17 @@ class Synthesizer:
     def __init__(
         self,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         schema: Domain | str | os.PathLike[str] | None = None,
         delta: float | None = None,
+        rho: float | None = None,
         mechanism: Mechanism | None = None,
         workload: int | Workload | NumberWorkload = 2,
         numbers: str | Sequence[str] = (),
         folder: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.epsilon, self.delta = epsilon, delta
+        self.epsilon, self.delta, self.rho = epsilon, delta, rho
         self.ledger, self.schema = ledger, schema
         self.mechanism, self.workload, self.numbers = mechanism, workload, numbers
         self.folder = folder
@@ -182,7 +186,7 @@ class Synthesizer:
         """
         if self.schema is None:
             raise InvalidInput(NO_SCHEMA)
-        cost = cost_of(self.epsilon, self.delta)
+        cost = self._cost()
         if self.ledger is None or not (isinstance(self.ledger, Ledger) or Ledger.exists(self.ledger)):
             domain = frame.domain if isinstance(frame, Table) else _domain(self.schema)
             person = "" if domain.person is None else f", person={domain.person.column!r}"
@@ -200,10 +204,13 @@ class Synthesizer:
                 stacklevel=callers.level(),
             )
             return self
-        table = self._table(frame, self.schema)
         mechanism = Auto(table=True) if self.mechanism is None else self.mechanism
         with ExitStack() as closing:
-            curator = Curator(table, self._opened(closing), entropy)
+            ledger = self._opened(closing)
+            if not isinstance(frame, Table):  # before a file is read, or a frame is gone through
+                check_room(ledger, cost, in_parts=bool(_domain(self.schema).undecided))
+            table = self._table(frame, self.schema)
+            curator = Curator(table, ledger, entropy)
             if table.domain.undecided:
                 self._check_open(curator, mechanism, cost)
             else:
@@ -211,12 +218,14 @@ class Synthesizer:
             if self.folder is None:
                 self._warn_of_another(curator, mechanism, cost)
                 paid = self._paid(curator, table, mechanism, cost, entropy)
-                self.release_ = paid.release()
+                with elapsed("fitting"):
+                    self.release_ = paid.release()
                 paid.finish(self.release_)
             else:  # it counts as made once it is on the disk: until then the same call goes on with it, for free
                 with writer.new_folder(self.folder) as part:
                     paid = self._paid(curator, table, mechanism, cost, entropy)
-                    release = paid.release()
+                    with elapsed("fitting"):
+                        release = paid.release()
                     writer.save(release, part)
                 paid.finish(release, checksums.read_hashes(Path(self.folder)))
                 self.release_ = release
@@ -250,6 +259,18 @@ class Synthesizer:
         if not hasattr(self, "release_"):
             raise InvalidInput("this Synthesizer has no release yet: call fit first, which is a charge")
         return self.release_.synthetic(n, seed=seed, frame=self._kind if frame is None else frame)
+
+    def _cost(self) -> Cost:
+        """What each `fit` costs; `InvalidInput` unless exactly one of ε and ρ says so."""
+        if (self.epsilon is None) == (self.rho is None):
+            raise InvalidInput(
+                f"a Synthesizer takes either epsilon or rho, got epsilon={self.epsilon!r} and rho={self.rho!r}"
+            )
+        if self.epsilon is not None:
+            return cost_of(self.epsilon, self.delta)
+        if self.delta is not None:
+            raise InvalidInput("rho cannot be used with delta: a rho holds at every delta")
+        return ZCDP(cast(float, self.rho))
 
     def _table(self, frame: Any, schema: Domain | str | os.PathLike[str]) -> Table:
         if isinstance(frame, Table):
@@ -441,7 +462,8 @@ class Synthesizer:
 
     def __repr__(self) -> str:
         fitted = f", fitted: {self.release_!r}" if hasattr(self, "release_") else ""
-        return f"Synthesizer(epsilon={self.epsilon!r}, delta={self.delta!r}{fitted})"
+        cost = f"epsilon={self.epsilon!r}, delta={self.delta!r}" if self.rho is None else f"rho={self.rho!r}"
+        return f"Synthesizer({cost}{fitted})"
 
 
 def _domain(schema: Domain | str | os.PathLike[str]) -> Domain:

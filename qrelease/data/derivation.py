@@ -16,6 +16,11 @@ released has the derived columns, a record a person:
 Every rule is a function of one person's records, in any order: so a person moves one record of the result, and no bound
 is needed. Among equals `first` takes the lowest value, `last` the highest, and `most frequent` the lowest of those that
 are as frequent. Where a person has no such records `count` and `sum` are 0, `any` is no, and the others are missing.
+
+Whoever is in the data has a record. So where the schema has no missing value for what is taken, or for what says which
+record comes first, and no condition leaves records out, every person has a value: then there is no missing cell. A rule
+says `missing = false` for that, or `missing = true` for the cell all the same; in the manifests of earlier versions,
+which say neither, there is one.
 """
 
 from __future__ import annotations
@@ -56,16 +61,43 @@ def rules(entry: object, edges: Callable[[object, str], tuple[float, ...]]) -> t
             raise InvalidInput(f"derived {name!r}: take must be one of {', '.join(_KEYS)}, got {rule!r}")
         needed = _KEYS[rule["take"]]
         absent = [key for key in needed if key not in rule]
-        unknown = [key for key in rule if key not in ("take", "where", *needed)]
+        cell = () if rule["take"] in (*_COUNTED, "any") else ("missing",)
+        unknown = [key for key in rule if key not in ("take", "where", *needed, *cell)]
         if absent or unknown:
             wrong = f"needs {absent[0]}" if absent else f"has no key {unknown[0]!r}"
             raise InvalidInput(f"derived {name!r}: {rule['take']} {wrong}")
         texts = {key: rule.get(key) for key in ("of", "by", "where")}
         if not all(value is None or isinstance(value, str) for value in texts.values()):
             raise InvalidInput(f"derived {name!r}: of, by and where must be texts")
+        if not isinstance(rule.get("missing", True), bool):
+            raise InvalidInput(f"derived {name!r}: missing must be true or false")
         bins = edges(rule["bins"], "number") if "bins" in rule else ()
-        found.append(Derived(str(name), rule["take"], **texts, edges=bins))
+        always = rule.get("missing") is False
+        found.append(Derived(str(name), rule["take"], **texts, edges=bins, always=always))
     return tuple(found)
+
+
+def without_phantoms(domain: Domain, entry: Mapping[str, Mapping[str, object]]) -> Domain:
+    """The domain of a schema file, without missing cells that nobody can be in, where the file does not ask for them.
+
+    entry  the rules as the file has them
+    """
+    person = domain.person
+    assert person is not None
+    records = Domain(person.records, code_lists=domain.code_lists)
+    derive = tuple(
+        replace(rule, always=True) if "missing" not in entry[rule.name] and has_always(records, rule) else rule
+        for rule in person.derive
+    )
+    return derived_domain(records, replace(person, derive=derive, records=()))
+
+
+def has_always(records: Domain, rule: Derived) -> bool:
+    """Whether every person has a value whatever the records are, by the schema alone."""
+    if rule.take in (*_COUNTED, "any") or rule.of is None or rule.where is not None:
+        return False
+    needed = [records[name] for name in (rule.of, rule.by) if name is not None]
+    return all(not attribute.undecided and attribute.values == attribute.size for attribute in needed)
 
 
 def derived_domain(records: Domain, person: Person) -> Domain:
@@ -96,7 +128,9 @@ def _attribute(records: Domain, rule: Derived) -> Attribute:
         ranked = of if rule.take in ("min", "max") else None if rule.by is None else records[rule.by]
         if ranked is not None and not ranked.ordered:
             raise InvalidInput(f"{rule.take} needs an order, and {ranked.name!r} has none")
-        return replace(of, name=rule.name, missing=of.missing or ("",))
+        if rule.always and not has_always(records, rule):
+            raise InvalidInput("missing = false: a person may have no such value, by what the schema says")
+        return replace(of, name=rule.name, missing=() if rule.always else of.missing or ("",))
     except InvalidInput as error:
         raise InvalidInput(f"derived {rule.name!r}: {error}") from None
 

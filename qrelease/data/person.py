@@ -63,6 +63,7 @@ class Derived:
     of, by  the attribute whose value is taken, and the one that says which record comes first
     where   a condition on the records
     edges   the bins of a count or sum
+    always  whether the schema says that every person has a value, so that there is no cell for a missing one
     """
 
     name: str
@@ -71,13 +72,13 @@ class Derived:
     by: str | None = None
     where: str | None = None
     edges: tuple[float, ...] = ()
+    always: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The rule as the entry of a schema has it, without its name."""
         texts = {key: value for key in ("of", "by", "where") if (value := getattr(self, key)) is not None}
-        return {"take": self.take, **texts} | (
-            {"bins": [int(e) if e.is_integer() else e for e in self.edges]} if self.edges else {}
-        )
+        bins = {"bins": [int(e) if e.is_integer() else e for e in self.edges]} if self.edges else {}
+        return {"take": self.take, **texts, **bins, **({"missing": False} if self.always else {})}
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,8 @@ import math
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
@@ -115,20 +116,68 @@ def load(path: str | os.PathLike[str], *, undecided: bool = False) -> Domain:
     >>> load(ADULT_SCHEMA).names[:3]
     ('age', 'workclass', 'education')
     """
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidInput(f"a schema is a Domain, the path of a file, or its text, got {type(path).__name__}")
-    what, written = named(path), _written(path)
-    path = Path() if written is not None else Path(path)
-    folder = path if written is not None else path.parent
-    try:
-        text = path.read_text(encoding="utf-8-sig") if written is None else written
-        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        if path.suffix == ".json":
-            return _coded(content)
-        domain = reviewed(with_lists(content, folder))
+    with _explained(path):
+        domain, unreviewed = _declared(path)
+        _check_reviewed(unreviewed)
         if not undecided:
             domain.check_decided()
-        return replace(domain, code_lists=named_files(content, folder))
+    return domain
+
+
+def load_draft(path: str | os.PathLike[str]) -> tuple[Domain, tuple[str, ...]]:
+    """A schema that need not be reviewed: its domain, for its owner's eyes alone, as it has values of the data.
+
+    Parameters
+    ----------
+    path
+        As `load` takes it.
+
+    Returns
+    -------
+    domain : Domain
+        Its columns in the order of the file.
+    unreviewed : tuple of str
+        Those of them that nobody has reviewed: what their entries say was read off the data.
+
+    Raises
+    ------
+    InvalidInput
+        One line that names file, attribute and key, for anything malformed.
+
+    Examples
+    --------
+    >>> text = '[[attribute]]\\nname = "sex"\\nkind = "category"\\ncategories = ["F", "M"]\\nreviewed = false\\n'
+    >>> load_draft(text)[1]
+    ('sex',)
+    """
+    with _explained(path):
+        domain, unreviewed = _declared(path)
+        domain.check_decided()
+    return domain, unreviewed
+
+
+def _declared(path: str | os.PathLike[str]) -> tuple[Domain, tuple[str, ...]]:
+    """What a schema declares, and the names of those of its columns that nobody has reviewed."""
+    written = _written(path)
+    file = Path() if written is not None else Path(path)
+    text = file.read_text(encoding="utf-8-sig") if written is None else written
+    content = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+    if file.suffix == ".json":
+        return _coded(content), ()
+    folder = file if written is not None else file.parent
+    listed = with_lists(content, folder)
+    domain = _of_schema(listed)
+    return replace(domain, code_lists=named_files(content, folder)), _unreviewed(listed)
+
+
+@contextmanager
+def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Whatever is wrong with a schema, as an `InvalidInput` that names it."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInput(f"a schema is a Domain, the path of a file, or its text, got {type(path).__name__}")
+    what = named(path)
+    try:
+        yield
     except OSError as error:
         advice = (
             "; `qrelease schema draft` or qr.draft makes a first one" if isinstance(error, FileNotFoundError) else ""
@@ -265,7 +314,13 @@ def to_toml(domain: Domain, head: str = "", notes: Mapping[str, str] | None = No
     codes = 2
     <BLANKLINE>
     """
-    return content_to_toml(domain_to_json(domain), head, notes)
+    content = domain_to_json(domain)
+    if domain.person is not None and domain.person.derive:
+        records = Domain(domain.person.records)
+        kept = [r.name for r in domain.person.derive if not r.always and derivation.has_always(records, r)]
+        for name in kept:  # of an earlier version: it reads back with the cell that it has
+            content["person"]["derive"][name]["missing"] = True
+    return content_to_toml(content, head, notes)
 
 
 def content_to_toml(content: Mapping[str, Any], head: str = "", notes: Mapping[str, str] | None = None) -> str:
@@ -310,13 +365,28 @@ def _inline(value: Any) -> Any:
 
 def reviewed(content: Mapping[str, Any]) -> Domain:
     """The domain of a schema file's content; `InvalidInput` for entries that nobody has reviewed, too."""
+    domain = _of_schema(content)
+    _check_reviewed(_unreviewed(content))
+    return domain
+
+
+def _of_schema(content: Mapping[str, Any]) -> Domain:
+    """The domain of what a person wrote, or of a draft; what a release stored is read as it is: `domain_from_json`."""
     domain = domain_from_json(content)
-    unreviewed = [e["name"] for e in content["attribute"] if not e.get("reviewed", True)]
+    if domain.person is None or not domain.person.derive:
+        return domain
+    return derivation.without_phantoms(domain, content["person"]["derive"])
+
+
+def _unreviewed(content: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(e["name"] for e in content["attribute"] if not e.get("reviewed", True))
+
+
+def _check_reviewed(unreviewed: Sequence[str]) -> None:
     if unreviewed:
         raise InvalidInput(
             f"not reviewed: {', '.join(unreviewed)}; check each against public knowledge, then set its reviewed = true"
         )
-    return domain
 
 
 def _rules(entries: object) -> tuple[str, ...]:

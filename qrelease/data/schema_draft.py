@@ -26,6 +26,7 @@ from qrelease._util.validate import whole
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
 from qrelease.data.bins_draft import even, number_bins
 from qrelease.data.dates import iso_date, moment
+from qrelease.data.dependencies import Dependencies
 from qrelease.data.grids import MAX_POINTS
 from qrelease.data.person import Person
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
@@ -54,6 +55,7 @@ _NAMED = (
     " records of whom are kept), and if not, add an entry for it"
 )
 _MAX_COUNTED_NUMBERS = 1 << 14  # numbers whose counts are kept
+_MAX_WAITING = 1 << 12  # different texts of a column that are looked at together
 _MAX_DISTINCT = 1 << 14  # values that are told apart
 _MAX_CELLS = 1 << 28
 """Cells of the largest universe that a table of counts is kept of: see the README's limits."""
@@ -101,6 +103,13 @@ A column of texts with a public list of codes, such as municipalities, can be ad
     reviewed = true
 and where the list says in a column what each code belongs to, of another attribute of this schema, also
     parent = {attribute = "province", column = "province_code"}""".splitlines()
+
+
+_FOLLOWED = """\
+Read off the data, so private unless it is public knowledge: in every record these columns follow from others. Where a
+code list or the questionnaire says so too, leave out what follows, which can be made from the other; or say with
+[[impossible]] rules, or a parent, which pairs cannot be: then synthetic records have none. Else delete this.
+""".splitlines()
 
 
 @final
@@ -185,15 +194,20 @@ def drafted(
     if person is not None and person.column not in reader.header:
         raise InvalidInput(f"{reader.path.name} has no column {person.column!r}, which is to say whose the records are")
     columns = [_Column(name, learn) for name in reader.header]
+    dependencies = None if learn else Dependencies(len(columns))
     left = math.inf if rows is None else rows
     for chunk in reader.texts():
-        for column, texts in zip(columns, [list(islice(t, int(min(left, sys.maxsize)))) for t in chunk], strict=True):
+        given = [list(islice(texts, int(min(left, sys.maxsize)))) for texts in chunk]
+        for column, texts in zip(columns, given, strict=True):
             column.see(texts)
-            seen = len(texts)
-        left -= seen
+        if dependencies is not None:
+            dependencies.see(given)
+        left -= len(given[0]) if given else 0
         if left <= 0:
             break
-    return _document(reader.path.name, columns, rows, person)
+    for column in columns:
+        column.settle()
+    return _document(reader.path.name, columns, rows, person, dependencies)
 
 
 def _reader(source: Any, dialect: Dialect | None, query: str | None) -> Reader:
@@ -203,7 +217,13 @@ def _reader(source: Any, dialect: Dialect | None, query: str | None) -> Reader:
     return reader
 
 
-def _document(name: str, columns: Sequence[_Column], rows: int | None, person: Person | None) -> SchemaDraft:
+def _document(
+    name: str,
+    columns: Sequence[_Column],
+    rows: int | None,
+    person: Person | None,
+    dependencies: Dependencies | None,
+) -> SchemaDraft:
     document, entries, cells = tomlkit.document(), tomlkit.aot(), {}
     left_out: dict[str, str] = {}
     for column in columns:
@@ -219,7 +239,9 @@ def _document(name: str, columns: Sequence[_Column], rows: int | None, person: P
     head = _HEAD.format(path=name if rows is None else f"the first {rows:,} records of {name}").splitlines()
     listed = _WITH_A_LIST if _TOO_MANY in left_out.values() else []
     several = [] if person is not None else ["", *_MANY_RECORDS]
-    for line in [*head, *several, "", *_universe(cells), *(["", "Left out:", *omitted] if omitted else []), *listed]:
+    out = ["", "Left out:", *omitted] if omitted else []
+    followed = [] if dependencies is None else _followed([column.name for column in columns], cells, dependencies)
+    for line in [*head, *several, "", *_universe(cells), *out, *listed, *followed]:
         document.add(tomlkit.comment(line) if line else tomlkit.comment(""))
     document.add(tomlkit.nl())
     if person is not None:
@@ -227,6 +249,16 @@ def _document(name: str, columns: Sequence[_Column], rows: int | None, person: P
         document.add("person", tomlkit.item(replace(person, missing=tuple(m for m in MISSING if m in marks)).to_json()))
     document.append("attribute", entries)
     return SchemaDraft(tomlkit.dumps(document), tuple(column.name for column in columns), left_out)
+
+
+def _followed(names: Sequence[str], cells: Mapping[str, int], dependencies: Dependencies) -> list[str]:
+    """Which columns with an entry follow from others in every record, as a reviewer is told of them."""
+    said = []
+    for axis, others in dependencies.found():
+        following = [repr(names[other]) for other in others if names[other] in cells]
+        if names[axis] in cells and following:
+            said.append(f"- from {names[axis]!r}: {', '.join(following)}")
+    return ["", *_FOLLOWED, *said] if said else []
 
 
 def _universe(cells: Mapping[str, int]) -> list[str]:
@@ -259,10 +291,18 @@ class _Column:
     places: dict[float, int] = field(default_factory=dict)
     different: set[int] = field(default_factory=set)
     told_apart: int = 0
+    waiting: Counter[str] = field(default_factory=Counter)
 
     def see(self, texts: Iterable[str]) -> None:
-        """Take in some raw values."""
-        for raw, count in Counter(texts).items():
+        """Take in some raw values: those that are the same are looked at together."""
+        self.waiting.update(texts)
+        if len(self.waiting) > _MAX_WAITING:
+            self.settle()
+
+    def settle(self) -> None:
+        """Look at the values that wait: after the last record, before anything is asked."""
+        given, self.waiting = self.waiting, Counter()
+        for raw, count in given.items():
             text = raw.strip()
             if text in MISSING:
                 self.missing.add(text)

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import lru_cache
 from numbers import Complex
-from typing import Any
+from typing import Any, final
 
 from qrelease.errors import InvalidInput
 
@@ -31,6 +31,8 @@ _NAMED_ZONE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?) ([A-Za-
 """A moment as polars writes it beside a word, and its zone: a name, or an offset where the zone has no name."""
 
 _UTC_NAMES = ("UTC", "GMT", "Z")
+
+_MAX_KNOWN = 1 << 16  # values of a column whose texts are kept
 
 Meaning = float | bool | datetime | time | str
 
@@ -172,3 +174,17 @@ def shown(value: object) -> str:
         return text_of(value) or ""
     except InvalidInput:
         return str(value)
+
+
+@final
+class ShownTexts(dict[Any, str]):
+    """What `shown` gives for each value of a column of one type, made once for those that are the same.
+
+    Not for truth values among numbers, which are equal to some.
+    """
+
+    def __missing__(self, value: Any) -> str:
+        text = shown(value)
+        if value == value and len(self) < _MAX_KNOWN:  # NaN is not the same as itself
+            self[value] = text
+        return text

@@ -23,12 +23,11 @@ from qrelease.data.known_counts import KnownCounts, counted_cells
 from qrelease.data.named_categories import votes
 from qrelease.data.persons import Persons
 from qrelease.data.points import agree, any_of, binned, has_points
-from qrelease.data.sources.batches import is_lazy, lazy_reader
+from qrelease.data.sources.batches import frame_reader
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoder import code_type
 from qrelease.data.sources.encoding import Reader, Schema, domain_of_records, encoded, selected_columns
 from qrelease.data.sources.files import csv_reader, open_reader
-from qrelease.data.sources.frames import FrameReader
 from qrelease.data.sources.parquet import ParquetReader
 from qrelease.data.spill import MAX_BYTES, Spill
 from qrelease.data.structural_zeros import narrowed
@@ -393,7 +392,7 @@ class Table:
             the schema tells apart.
         """
         schema = _given(schema)
-        return cls.of_reader(lazy_reader(frame) if is_lazy(frame) else FrameReader(frame), schema, columns)
+        return cls.of_reader(frame_reader(frame), schema, columns)
 
     @classmethod
     def of_reader(cls, reader: Reader, schema: Schema, columns: Sequence[str] | None = None) -> Table:

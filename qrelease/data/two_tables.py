@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.person import CHILDREN
 from qrelease.data.persons import Persons
+from qrelease.data.sources.batches import frame_reader
 from qrelease.data.sources.dialect import Dialect
-from qrelease.data.sources.encoding import Schema, selected_columns
+from qrelease.data.sources.encoding import Reader, Schema, selected_columns
 from qrelease.data.sources.files import open_reader
 from qrelease.data.structural_zeros import narrowed
 from qrelease.data.table import Table
@@ -136,21 +137,64 @@ class TwoTables:
             As `Table.read` does, and for a schema that leaves something to be learned.
         """
         reader = open_reader(path, query, dialect)
-        domain = selected_columns(schema, None, reader)
-        domain.check_decided()
-        if reader.keyed or domain.person is None or domain.person.derive:
-            raise InvalidInput(
-                f"{reader.path}: two tables need named columns, and a key of both: a [person] without derive"
-            )
-        header = [known.strip() for known in reader.header]
-        own = [name for name in domain.names if name.strip() in header]
-        others = [name for name in domain.names if name not in own]
-        if not own or not others:
-            raise InvalidInput(
-                f"{reader.path} has {'none' if others else 'all'} of the columns: a parent has some of them"
-            )
-        children = Table.of_reader(reader, narrowed(domain, own))
-        return cls.of(Table.read(parent, narrowed(domain, others), dialect=dialect), children)
+        of_parents, own = _divided(reader, schema)
+        children = Table.of_reader(reader, own)
+        return cls.of(Table.read(parent, of_parents, dialect=dialect), children)
+
+    @classmethod
+    def from_frames(cls, frame: Any, parent: Any, schema: Schema) -> TwoTables:
+        """Take a parent table and its children from two data frames with one schema, as `Table.from_frame` does.
+
+        Parameters
+        ----------
+        frame : data frame
+            The children: of pandas or polars, or a pyarrow table.
+        parent : data frame
+            The parents; it may be of another kind.
+        schema : Schema
+            Of the columns of both.
+
+        Returns
+        -------
+        TwoTables
+            The pair.
+
+        Raises
+        ------
+        InvalidInput
+            As `Table.from_frame` does, and for a schema that leaves something to be learned.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from qrelease.data.person import Person
+        >>> columns = Attribute("late", "coded", codes=2), Attribute("seats", "coded", codes=3)
+        >>> schema = Domain(columns, person=Person("plane", 2))
+        >>> planes = pd.DataFrame({"plane": ["N1", "N2"], "seats": [2, 1]})
+        >>> flights = pd.DataFrame({"plane": ["N2", "N1", "N1"], "late": [0, 1, 1]})
+        >>> len(TwoTables.from_frames(flights, planes, schema).children)
+        3
+        """
+        reader = frame_reader(frame)
+        of_parents, own = _divided(reader, schema)
+        children = Table.of_reader(reader, own)
+        return cls.of(Table.of_reader(frame_reader(parent), of_parents), children)
 
     def __repr__(self) -> str:
         return f"TwoTables({self.parents.domain}, {self.children.domain}; the records are private)"
+
+
+def _divided(reader: Reader, schema: Schema) -> tuple[Domain, Domain]:
+    """The columns of a schema that children do not have, and those that they have."""
+    domain = selected_columns(schema, None, reader)
+    domain.check_decided()
+    if reader.keyed or domain.person is None or domain.person.derive:
+        raise InvalidInput(
+            f"{reader.path}: two tables need named columns, and a key of both: a [person] without derive"
+        )
+    header = [known.strip() for known in reader.header]
+    own = [name for name in domain.names if name.strip() in header]
+    others = [name for name in domain.names if name not in own]
+    if not own or not others:
+        raise InvalidInput(f"{reader.path} has {'none' if others else 'all'} of the columns: a parent has some of them")
+    return narrowed(domain, others), narrowed(domain, own)

@@ -11,15 +11,15 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
-from qrelease._util.typing import Axes, Floats
+from qrelease._util.typing import Floats
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
+from qrelease.evaluation.exact_answers import exact_answers, record_parts
 from qrelease.evaluation.results import Errors, Evaluation, ReleaseScore, Run
 from qrelease.inference.residuals import ResidualPlan, query_variances
 from qrelease.mechanisms.base import Mechanism, check_parts
@@ -61,7 +61,7 @@ class Truth:
             raise InvalidInput("the workload is over another domain than the table")
         if not len(table):
             raise InvalidInput("the table has no records to compare with")
-        return cls(table, workload, tuple(_fractions(workload, _exact(table, workload), _size(table))))
+        return cls(table, workload, tuple(_fractions(workload, exact_answers(table, workload), _size(table))))
 
     def errors(self, answers: Floats) -> Errors:
         """The errors of released answers (k,), counts."""
@@ -76,10 +76,10 @@ class Truth:
 
     def floor(self) -> Errors:
         """The errors of as many rows, drawn from the true ones with replacement: what sampling alone does."""
-        rng, parts, n = np.random.default_rng(_FLOOR_SEED), _parts(self.table), _size(self.table)
+        rng, parts, n = np.random.default_rng(_FLOOR_SEED), record_parts(self.table), _size(self.table)
         rows = rng.integers(n, size=n) if parts is None else rng.choice(len(parts), n, p=parts / n)
         again = Table(self.table.domain, tuple(column[rows] for column in self.table.columns))
-        return self.errors(_exact(again, self.workload))
+        return self.errors(exact_answers(again, self.workload))
 
     def run(
         self,
@@ -102,37 +102,9 @@ class Truth:
         return f"Truth({self.workload!r}; the records are private)"
 
 
-def _parts(table: Table) -> Floats | None:
-    """In what part of its person each record counts, (n,), where persons count once: of all records, kept or not."""
-    if table.persons is None or not table.domain.counts_once:
-        return None
-    codes = table.persons.codes
-    found: Floats = 1 / np.bincount(codes)[codes]
-    return found
-
-
 def _size(table: Table) -> int:
     """The number of records; that of persons where these count once."""
-    return len(table) if _parts(table) is None or table.persons is None else len(table.persons.digests)
-
-
-def _exact(table: Table, workload: Workload) -> Floats:
-    """The exact answers (k,), as counts."""
-    parts = _parts(table)
-    marginals: dict[Axes, npt.NDArray[Any]] = (
-        dict(zip(workload.sets, table.counts(workload.sets), strict=True))
-        if parts is None
-        else {axes: _summed(table, parts, axes) for axes in workload.sets}
-    )
-    return np.concatenate([g.queries.apply(marginals[g.axes]) * g.queries.unit for g in workload.groups])
-
-
-def _summed(table: Table, parts: Floats, axes: Axes) -> Floats:
-    """The sum of the parts of the records in each cell of some columns, (cells,)."""
-    shape = [table.domain.shape[a] for a in axes]
-    codes = [table.columns[a].astype(np.int64) for a in axes]
-    cells = np.ravel_multi_index(codes, shape) if axes else np.zeros(len(parts), np.int64)
-    return np.bincount(cells, parts, table.domain.cells(axes)).astype(np.float64)
+    return len(table) if record_parts(table) is None or table.persons is None else len(table.persons.digests)
 
 
 def _fractions(workload: Workload, answers: Floats, records: int) -> Iterator[Floats]:
@@ -332,5 +304,5 @@ def score(table: Table, release: Release, synthetic: Table | None = None) -> Rel
         return ReleaseScore(truth.errors(release.answers()))
     if synthetic.domain != table.domain:
         raise InvalidInput("the synthetic records are over another domain than the table")
-    counts = _exact(synthetic, release.workload) * (len(table) / max(len(synthetic), 1))
+    counts = exact_answers(synthetic, release.workload) * (len(table) / max(len(synthetic), 1))
     return ReleaseScore(truth.errors(release.answers()), truth.errors(counts))

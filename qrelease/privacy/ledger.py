@@ -33,6 +33,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from hashlib import blake2b
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, NoReturn, Self, cast
@@ -288,6 +289,17 @@ class Ledger:
     def remaining(self) -> Cost | None:
         """The largest cost of the total's kind that can still be charged; None if none can."""
         return remaining(*self._state())
+
+    @property
+    def balance(self) -> dict[str, str]:
+        """The texts of `total`, `spent` and `left`, to six digits: what is left is rounded down, so that it fits."""
+        total, tally = self._state()
+        gone, left = spent(total, tally), remaining(total, tally)
+        return {
+            "total": f"{total:.6g}",
+            "spent": "nothing" if gone is None else f"{gone:.6g}",
+            "left": "nothing" if left is None else left.rounded(up=False),
+        }
 
     @property
     def remaining_rho(self) -> ZCDP | None:
@@ -681,9 +693,31 @@ class Ledger:
         raise TypeError("a ledger cannot be pickled: open its file in each process that uses it")
 
     def __repr__(self) -> str:
-        where = str(self._store.place or ":memory:")
+        """What it is, and what is left; without sums where it is closed or on a server, which is not asked for them."""
+        sums = "".join(f", {name} {text}" for name, text in self._known_balance().items())
+        return f"Ledger({str(self._store.place or ':memory:')!r}, {self._described}{sums})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(text)}</td></tr>"
+            for name, text in self._known_balance().items()
+        )
+        named = escape(f"ledger {self._store.place or 'in memory'}: {self._described}")
+        return f"<p>{named}</p><table>{rows}</table>" if rows else f"<p>{named}</p>"
+
+    @property
+    def _described(self) -> str:
         unit = "" if self._person is None else f"{_OF_PERSONS}{self._person}"
-        return f"Ledger({where!r}, dataset {self._dataset!r}, {self._neighbours.value}{unit})"
+        return f"dataset {self._dataset!r}, {self._neighbours.value}{unit}"
+
+    def _known_balance(self) -> dict[str, str]:
+        """The balance of a ledger at hand; empty for one that cannot be read, or that a connection would be made to."""
+        if LedgerUrl.of(self._store.place or "") is not None:
+            return {}
+        try:
+            return self.balance
+        except LedgerError:
+            return {}
 
 
 def _in_file(

@@ -131,6 +131,21 @@ def unfinished(entry: Entry) -> bool:
     return entry.kind == "charge" and key.startswith("release ") and is_of_release(key) and not entry.answered
 
 
+def check_room(ledger: Ledger, cost: Cost, *, resumes: bool = True, in_parts: bool = False) -> None:
+    """Raise `BudgetExceeded` where a ledger has neither room for a cost nor a charge that a run goes on with for free.
+
+    For before the private data are read, which may take long: the charge itself is checked again, under the lock.
+
+    resumes   whether an earlier charge may do
+    in_parts  whether that may be of a part of the cost: of one of two tables, or for a schema that is learned first
+    """
+    charges = [entry for entry in ledger.history() if entry.kind == "charge"] if resumes else []
+    if in_parts and any(entry.key is not None and is_of_release(entry.key) for entry in charges):
+        return
+    if not any(unfinished(entry) and entry.cost == cost for entry in charges):
+        ledger.check(cost)
+
+
 def key_of(ledger: Ledger, work: str, *, again: bool = False, kind: Literal["release", "schema"] = "release") -> str:
     """The key of the latest charge for this work if it is not finished; else of a new one.
 

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import Any, Final, NoReturn, final
 
 from qrelease._util import callers
+from qrelease._util.elapsed import elapsed
 from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json
 from qrelease.data.source import Source
@@ -467,7 +468,8 @@ class Curator:
             If what was drawn in a run that was cut off answers other questions than this one asks.
         """
         paid = self.pay(mechanism, workload, cost, again=again, changed_rows=changed_rows)
-        release = paid.release()
+        with elapsed("releasing"):
+            release = paid.release()
         paid.finish(release)
         return release
 

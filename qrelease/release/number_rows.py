@@ -27,7 +27,7 @@ COLUMNS: Final = ("question", "group", "value", "low", "high", "unbiased", "unbi
 
 def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
     """A line for each group of each question, in order, without the header; numbers have six digits."""
-    for answer in _answered(release):
+    for answer in answered(release):
         parts = (part.tolist() for part in _parts(answer))
         for group, note, *numbers in zip(_groups(answer), _notes(answer), *parts, strict=True):
             yield str(answer.question), group, *(f"{number:.6g}" for number in numbers), note
@@ -37,7 +37,7 @@ def number_columns(release: Release) -> dict[str, Column]:
     """The same lines as a table: in place of `group` a column for each attribute that any question groups by, null in
     the lines of the others; and `probability`, where there are quantiles. Numbers have all digits.
     """
-    answers = [*_answered(release)]
+    answers = [*answered(release)]
     sizes = [len(answer) for answer in answers]
     question, *_, note = COLUMNS
     keys: dict[str, Column] = {}
@@ -63,14 +63,14 @@ def counted_twice(release: Release) -> list[str]:
     what was measured for both.
     """
     sets = {g.axes for g in release.workload.groups if isinstance(g.queries, Cells)}
-    asked = [answer.question for answer in _answered(release)]
+    asked = [answer.question for answer in answered(release)]
     return [str(q) for q in asked if q.kind in ("count", "histogram") and not q.where and q.axes in sets]
 
 
 _OWN: Final = (*COLUMNS, "probability")
 
 
-def _answered(release: Release) -> Iterator[NumberTable]:
+def answered(release: Release) -> Iterator[NumberTable]:
     """The answers to each question, in order."""
     sums = release.measured_sums
     if sums is not None:

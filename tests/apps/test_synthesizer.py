@@ -125,6 +125,41 @@ def test_a_reviewed_draft_is_a_schema_without_a_file():
         assert "\n" not in str(refused.value)
 
 
+def test_what_the_ledger_does_not_cover_is_refused_before_the_file_is_read(tmp_path):
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        model = qr.Synthesizer(epsilon=2.0, ledger=ledger, schema=SCHEMA)
+        with pytest.raises(qr.BudgetExceeded):
+            model.fit(tmp_path / "none.csv")
+        with pytest.raises(qr.InvalidInput, match=r"none\.csv"):
+            model.set_params(epsilon=1.0).fit(tmp_path / "none.csv")
+
+
+def test_a_fit_is_charged_in_rho():
+    with qr.Ledger.open(None, qr.ZCDP(0.5)) as ledger:
+        model = qr.Synthesizer(rho=0.1, ledger=ledger, schema=SCHEMA).fit(FRAME, entropy=qr.Entropy.insecure(1))
+        assert model.release_.cost == ledger.spent == qr.ZCDP(0.1)
+        assert qr.Synthesizer(**model.get_params()).rho == 0.1
+        assert repr(qr.Synthesizer(rho=0.1)) == "Synthesizer(rho=0.1)"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({}, "takes either epsilon or rho, got epsilon=None and rho=None"),
+        ({"epsilon": 1.0, "rho": 0.1}, r"takes either epsilon or rho, got epsilon=1.0 and rho=0.1"),
+        ({"rho": 0.1, "delta": 1e-9}, "rho cannot be used with delta"),
+        ({"delta": 1e-9}, "takes either epsilon or rho"),
+        ({"rho": 0}, "rho"),
+        ({"rho": "much"}, "rho"),
+    ],
+)
+def test_a_cost_is_one_of_epsilon_and_rho(given, why):
+    with qr.Ledger.open(None, qr.ZCDP(0.5)) as ledger:
+        with pytest.raises(qr.InvalidInput, match=why):
+            qr.Synthesizer(ledger=ledger, schema=SCHEMA, **given).fit(FRAME)
+        assert ledger.spent is None
+
+
 def test_frames_come_back_as_they_went_in():
     polars = pytest.importorskip("polars")
     with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:

@@ -83,6 +83,11 @@ def test_the_command_line_derives(folder, capsys):
         ('x = { take = "any", where = "age > 3" }', "derived 'x': "),
         ('x = { take = "any", where = 3 }', "must be texts"),
         ('x = { take = "count", bins = [0] }', "bins must be"),
+        ('x = { take = "any", missing = false }', "any has no key 'missing'"),
+        ('x = { take = "max", of = "year", missing = "no" }', "missing must be true or false"),
+        ('x = { take = "max", of = "severity", missing = false }', "a person may have no such value"),
+        ('x = { take = "max", of = "year", where = "year >= 1", missing = false }', "a person may have no such value"),
+        ('x = { take = "first", of = "ward", by = "severity", missing = false }', "a person may have no such value"),
         ('who = { take = "any" }', "the person column 'who' is also an attribute"),
     ],
 )
@@ -106,6 +111,48 @@ def test_more_than_one_record_a_person_and_rules_about_records_do_not_go_with_it
     path.write_text(f'{RECORDS}[person]\ncolumn = "who"\nderive = 3\n')
     with pytest.raises(InvalidInput, match="derive must be a table"):
         schema.load(path)
+
+
+def test_there_is_no_missing_cell_where_everybody_has_a_value(folder):
+    path, frame = folder
+    domain = schema.load(path / "schema.toml")
+    cells = {a.name: a.size - a.values for a in domain}
+    # Those that take what may be missing, or leave records out, have the cell; a ward is never missing, nor a year.
+    assert cells == dict.fromkeys(domain.names, 0) | dict.fromkeys(["worst", "mildest", "south", "last"], 1)
+    frame = frame.astype({"who": str})
+    frame.loc[frame["who"].isin(["1000", "1001"]), "who"] = ""  # of nobody, who is no record of the result
+    marked = (path / "schema.toml").read_text().replace('column = "who"', 'column = "who"\nmissing = [""]')
+    table = Table.from_frame(frame, marked)
+    people = frame["who"][frame["who"] != ""].nunique()
+    for name in ("ward", "first"):
+        counts = table.counts([(table.domain.axis(name),)])[0]
+        assert len(counts) == 3
+        assert counts.sum() == people
+
+
+def test_the_missing_cell_of_earlier_versions_is_kept_where_it_is_asked_for(folder, tmp_path):
+    path, _ = folder
+    text = (path / "schema.toml").read_text()
+    domain = schema.load(path / "schema.toml")
+    asked = text.replace('take = "most frequent", of = "ward"', 'take = "most frequent", of = "ward", missing = true')
+    assert schema.load(asked)["ward"].missing == ("",)
+    # A manifest of an earlier version says nothing of it: its rules have no such key.
+    content = schema.domain_to_json(domain)
+    told = {name for name, rule in content["person"]["derive"].items() if rule.pop("missing", True) is False}
+    assert told == {"ward", "first"}
+    old = schema.domain_from_json(json.loads(json.dumps(content)))
+    assert (old["ward"].missing, old["first"].missing, old["worst"].missing) == (("",), ("",), ("", "?"))
+    assert schema.domain_to_json(old) == content, "its digest, and so the id of its release, is what it was"
+    assert schema.load(schema.to_toml(old)) == old
+    assert schema.load(schema.to_toml(domain)) == domain
+    table, cost = Table.read(path / "visits.csv", old, ["ward", "visits"]), PureDP(2.0)
+    with Ledger.open(None, cost, person="who") as ledger:
+        workload = Workload.marginals(table.domain, 2)
+        Curator(table, ledger, Entropy.insecure(1)).release(MaxEnt(), workload, cost).save(tmp_path / "out")
+    again = load(tmp_path / "out")
+    assert again.domain == table.domain
+    assert again.domain["ward"].size == 4
+    assert len(again.answers()) == len(workload)
 
 
 def test_a_rule_tells_itself():

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from qrelease.data.domain import Domain
-from qrelease.data.spelling import meaning, shown, text_of
+from qrelease.data.spelling import ShownTexts, meaning, shown, text_of
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
@@ -84,3 +84,12 @@ def test_what_has_no_text_is_refused_and_shown_in_a_draft_all_the_same(value):
         text_of(value)
     assert shown(value) == str(value)
     assert shown(None) == ""
+
+
+def test_the_text_of_a_value_is_made_once_in_a_column():
+    known = ShownTexts()
+    numbers = [0.5, 2.0, None, 1e300, 0.5]
+    assert [known[number] for number in numbers] == [shown(number) for number in numbers]
+    assert known[0.5] is known[0.5]
+    assert [known[float("nan")], known[float("nan")]] == ["", ""]
+    assert len(known) == 4, "what is not equal to itself is not kept"

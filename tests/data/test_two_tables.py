@@ -1,6 +1,9 @@
 """A parent table and its children: what a parent says in both, and which tables are refused."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from planes import FLIGHTS, KIND, PERSON, PLANES, M, made
 
@@ -50,3 +53,55 @@ def test_wrong_tables_are_refused():
     taken = Domain((Attribute(CHILDREN, "coded", codes=2),), person=PERSON)
     with pytest.raises(InvalidInput, match="rename that column of the schema"):
         TwoTables.of(Table.of_persons(taken, [np.zeros(1, int)], ["a"]), children)
+
+
+SCHEMA = """
+[person]
+column = "plane"
+at_most = 2
+
+[[attribute]]
+name = "late"
+kind = "category"
+categories = ["yes", "no"]
+
+[[attribute]]
+name = "seats"
+kind = "coded"
+codes = 4
+"""
+
+
+KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
+
+
+@pytest.mark.parametrize("of_parents", KINDS)
+@pytest.mark.parametrize("of_children", KINDS)
+def test_two_frames_are_read_as_two_files_are(of_children, of_parents, tmp_path):
+    flights = {
+        "plane": ["N2", "N1", "N1", "N9", "N1"],
+        "late": ["no", "yes", "yes", "no", "no"],
+        "gate": [1, 2, 3, 4, 5],
+    }
+    planes = {"plane": ["N1", "N2", "N3"], "seats": [3, 1, 0]}
+    for name, content in (("flights", flights), ("planes", planes)):
+        pd.DataFrame(content).to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "planes.toml").write_text(SCHEMA)
+    files = TwoTables.read(tmp_path / "flights.csv", tmp_path / "planes.csv", tmp_path / "planes.toml")
+    frames = KINDS[of_children](flights), KINDS[of_parents](planes)
+    found = TwoTables.from_frames(*frames, tmp_path / "planes.toml")
+    assert found.own == files.own == ("late",)
+    for table, same in ((found.parents, files.parents), (found.children, files.children)):
+        assert table.domain == same.domain
+        assert [c.tolist() for c in table.columns] == [c.tolist() for c in same.columns]
+    assert found.parents.columns[1].tolist() == [2, 1, 0]
+
+
+def test_frames_that_are_no_pair_are_refused():
+    frames = pd.DataFrame({"plane": ["N1"], "late": ["no"]}), pd.DataFrame({"plane": ["N1"], "seats": [1]})
+    with pytest.raises(InvalidInput, match="the frame has none of the columns"):
+        TwoTables.from_frames(frames[0][["plane"]], frames[1], SCHEMA)
+    with pytest.raises(InvalidInput, match="the frame has all of the columns"):
+        TwoTables.from_frames(frames[0].assign(seats=1), frames[1], SCHEMA)
+    with pytest.raises(InvalidInput, match="two tables need named columns, and a key of both"):
+        TwoTables.from_frames(*frames, SCHEMA[SCHEMA.index("[[") :])

@@ -91,7 +91,26 @@ def test_it_is_still_there_when_opened_again(path: Path) -> None:
             assert (ledger.dataset, ledger.neighbours) == ("census", Neighbours.REPLACE_ONE)
             assert (ledger.total, ledger.spent) == (TOTAL, ApproxDP(0.25, 1e-10))
             assert ledger.remaining == ApproxDP(0.75, 9e-10)
-            assert repr(ledger) == f"Ledger({str(path)!r}, dataset 'census', replace-one)"
+            assert repr(ledger) == (
+                f"Ledger({str(path)!r}, dataset 'census', replace-one, total epsilon=1, delta=1e-09,"
+                " spent epsilon=0.25, delta=1e-10, left epsilon=0.75, delta=9e-10)"
+            )
+        assert repr(ledger) == f"Ledger({str(path)!r}, dataset 'census', replace-one)", "closed: nothing is opened"
+
+
+def test_what_is_left_is_shown_in_a_notebook_too(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "a&b.ledger", PureDP(1.0)) as ledger:
+        assert ledger.balance == {"total": "epsilon=1", "spent": "nothing", "left": "epsilon=1"}
+        ledger.charge(PureDP(1 / 3), "a third")
+        with ledger.transaction():
+            assert repr(ledger).endswith("total epsilon=1, spent epsilon=0.333333, left epsilon=0.666666)")
+        shown = ledger._repr_html_()
+        assert "a&amp;b.ledger" in shown
+        assert "epsilon=0.666666</td>" in shown
+    assert "<table>" not in ledger._repr_html_()
+    with Ledger.open(None, PureDP(1.0)) as ledger:
+        ledger.charge(PureDP(1.0), "all")
+        assert ledger.balance["left"] == "nothing"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import pytest
 from qrelease.apps.cli import main
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
-from qrelease.errors import InvalidInput, LedgerError
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
@@ -30,7 +30,7 @@ from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, PureDP
 from qrelease.privacy.ledger import Ledger
-from qrelease.privacy.resuming import MAX_BYTES, Draws, key_of, public_part, unfinished
+from qrelease.privacy.resuming import MAX_BYTES, Draws, check_room, key_of, public_part, unfinished
 from qrelease.queries.workload import Workload
 from qrelease.release import reader
 from qrelease.release.curator import Curator
@@ -148,6 +148,23 @@ def test_what_is_not_the_same_is_a_new_charge(ledger: Ledger) -> None:
     assert not charges[-1].resumes
     resumed = Curator(table(), ledger).pay(laplace, WORKLOAD, small).charge
     assert resumed.id == charges[6].charge.id, "the latest one that is not finished"
+
+
+def test_a_spent_ledger_has_room_for_what_goes_on_for_free(tmp_path: Path) -> None:
+    cost, part = PureDP(1.0), PureDP(0.5)
+    with Ledger.open(tmp_path / "people.ledger", cost) as ledger:
+        check_room(ledger, cost)
+        paid = Curator(table(), ledger).pay(Laplace(), WORKLOAD, cost)
+        check_room(ledger, cost)
+        check_room(ledger, part, in_parts=True)
+        for given in ({"resumes": False}, {"resumes": False, "in_parts": True}):
+            with pytest.raises(BudgetExceeded):
+                check_room(ledger, cost, **given)
+        with pytest.raises(BudgetExceeded):
+            check_room(ledger, part)
+        paid.finish(paid.release())
+        with pytest.raises(BudgetExceeded):
+            check_room(ledger, cost)
 
 
 def test_a_kept_draw_answers_no_other_question(ledger: Ledger) -> None:

@@ -356,7 +356,8 @@ def test_on_the_command_line(tmp_path, capsys):
     data.write_text("who,a,b\n" + "".join(f"p{i % 40},{i % 3},{i % 4}\n" for i in range(400)))
     schema.write_text(to_toml(DOMAIN))
     given = [str(data), "--schema", str(schema), "--epsilon", "3"]
-    assert main(["release", *given, "--mechanism", "laplace", "--out", str(tmp_path / "out")]) == 0
+    total = ["--total-epsilon", "9"]  # which leaves enough for what is refused for another reason
+    assert main(["release", *given, *total, "--mechanism", "laplace", "--out", str(tmp_path / "out")]) == 0
     capsys.readouterr()
     assert main(["release", *given, "--mechanism", "mwem", "--out", str(tmp_path / "no")]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -124,7 +124,8 @@ def test_the_repr_of_a_release():
     found = released(Laplace(), cost=PureDP(1.0))
     assert repr(found) == "Release(laplace on 'memory': 26 queries, epsilon=1, add-remove, INSECURE seed 0)"
     assert repr(Curator(TABLE, Ledger.open(None, COST))) == (
-        "Curator(Ledger(':memory:', dataset 'memory', add-remove); the records are private)"
+        "Curator(Ledger(':memory:', dataset 'memory', add-remove, total epsilon=1, delta=1e-06, spent nothing,"
+        " left epsilon=1, delta=1e-06); the records are private)"
     )
 
 

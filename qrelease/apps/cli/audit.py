@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of, own_mechanism
-from qrelease.apps.cli.shared import elapsed, entropy_of, neighbours_option, seed_option
+from qrelease.apps.cli.shared import entropy_of, neighbours_option, seed_option
 from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.privacy.costs import cost_of
 

@@ -9,7 +9,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from qrelease.apps.cli.ledgers import known_curator, ledger_path, new_curator
+from qrelease.apps.cli.ledgers import check_affordable, known_curator, ledger_path, new_curator
 from qrelease.apps.cli.shared import (
     charging,
     check_memory,
@@ -62,8 +62,7 @@ def _estimate(arguments: argparse.Namespace) -> None:
     cost = cost_meant(arguments)
     statistic = parse_statistic(arguments.statistic)
     _check_files(arguments.out)
-    if arguments.insecure_seed is None:
-        ledger_path(arguments)  # before the data are read
+    check_affordable(arguments, cost, resumes=False)
     table, neighbours = table_of(arguments, undecided=True), Neighbours.parse(arguments.neighbours)
     domain = domain_of(table)
     check_parts("an estimate", domain)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli.mechanisms import DEFAULT, known_or_own
 from qrelease.apps.cli.shared import (
     check_memory,
     data_options,
     dataset_of,
     delta_option,
-    elapsed,
     entropy_of,
     names,
     neighbours_option,
@@ -30,6 +31,7 @@ from qrelease.errors import InvalidInput
 if TYPE_CHECKING:
     from qrelease.data.domain import Domain
     from qrelease.data.table import Table
+    from qrelease.release.release import Release
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -117,6 +119,7 @@ def _judge(arguments: argparse.Namespace) -> None:
 
     from qrelease.data.table import Table
     from qrelease.evaluation.quality import page
+    from qrelease.evaluation.quality.published import published
     from qrelease.evaluation.quality.quality import quality
     from qrelease.release import writer
 
@@ -125,13 +128,16 @@ def _judge(arguments: argparse.Namespace) -> None:
         if folder is not None:
             folder.chmod(0o700)  # what is written there is not private
         table = table_of(arguments)
-        if arguments.release is not None:
-            synthetic, name = _of_release(arguments.release, table.domain), str(arguments.release)
+        release = None if arguments.release is None else _release(arguments.release, table.domain)
+        if release is not None:
+            synthetic, name = _synthetic_of(release, arguments.release), str(arguments.release)
         else:
             synthetic, name = Table.read(arguments.synthetic, table.domain.of_rows), str(arguments.synthetic)
         targets = list(table.domain.names) if arguments.targets == ["all"] else arguments.targets
         with elapsed("comparing"):
             found = quality(table, synthetic, name=name, targets=targets, seed=arguments.insecure_seed or 0)
+            if release is not None:
+                found = replace(found, published=published(table, release))
         if folder is not None:
             page.write_page(found, folder)
     print(json.dumps(found.to_json(), ensure_ascii=False) if arguments.json else found)
@@ -139,17 +145,24 @@ def _judge(arguments: argparse.Namespace) -> None:
         print(f"{wrote(arguments.out)}: NOT PRIVATE", file=sys.stderr)
 
 
-def _of_release(folder: Path, domain: Domain) -> Table:
-    """The synthetic table that was given away; records drawn from the manifest, where that is weighted or was not."""
-    import numpy as np
-
-    from qrelease.data.table import Table
+def _release(folder: Path, domain: Domain) -> Release:
+    """The release of a folder; `InvalidInput` where it is over another domain."""
     from qrelease.release.reader import load
-    from qrelease.release.writer import WEIGHT, header
 
     release = load(folder)
     if release.domain != domain:
         raise InvalidInput(f"{folder} was made with another schema or other columns: give those of the release")
+    return release
+
+
+def _synthetic_of(release: Release, folder: Path) -> Table:
+    """The synthetic table that was given away; records drawn from the manifest, where that is weighted or was not."""
+    import numpy as np
+
+    from qrelease.data.table import Table
+    from qrelease.release.writer import WEIGHT, header
+
+    domain = release.domain
     for file in (folder / "synthetic.csv", folder / "synthetic.parquet"):
         if file.is_file() and WEIGHT not in header(file):
             return Table.read(file, domain.of_rows)

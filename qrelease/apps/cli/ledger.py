@@ -61,9 +61,8 @@ def _show(arguments: argparse.Namespace) -> None:
             return
         unit = "" if ledger.person is None else f" of persons by {ledger.person}"
         print(f"dataset {ledger.dataset}, neighbours {ledger.neighbours.value}{unit}")
-        print(f"total   {told(ledger.total)}")
-        print(f"spent   {told(ledger.spent)}")
-        print(f"left    {_at_most(ledger.remaining)}")
+        for name, text in ledger.balance.items():
+            print(f"{name:7} {text}")
         if ledger.promised != ledger.total:
             print(f"        {_OLD_RAISE.format(told(ledger.promised))}")
         rho = ledger.remaining_rho

@@ -51,6 +51,23 @@ def known_ledger(
     return None
 
 
+def check_affordable(
+    arguments: argparse.Namespace, cost: Cost, *, resumes: bool = True, in_parts: bool = False
+) -> None:
+    """Raise `BudgetExceeded` before the data are read, where the ledger has neither room for a charge nor one to go on.
+
+    resumes   whether a charge that was made before may do, as for `release`
+    in_parts  whether that may be of a part of the cost: of one of two tables, or for a schema that is learned first
+    """
+    from qrelease.privacy import Neighbours
+    from qrelease.privacy.resuming import check_room
+
+    ledger = known_ledger(arguments, cost, Neighbours.parse(arguments.neighbours))
+    if ledger is not None:
+        with ledger:
+            check_room(ledger, cost, resumes=resumes, in_parts=in_parts)
+
+
 def new_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours, person: str | None = None) -> Ledger:
     """A ledger with the asked total, or just this cost: for when nothing is left to refuse, so that none is left."""
     from qrelease.privacy.ledger import Ledger

@@ -1,7 +1,12 @@
 """`qrelease plan`."""
 
+from __future__ import annotations
+
 import argparse
 import json
+import sys
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from qrelease.apps.cli.shared import (
     clips_of,
@@ -13,6 +18,9 @@ from qrelease.apps.cli.shared import (
     workload_option,
 )
 from qrelease.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from qrelease.data.domain import Domain
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +80,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _plan(arguments: argparse.Namespace) -> None:
-    from qrelease.data.schema import load
+    from qrelease.data.schema import load_draft
     from qrelease.data.structural_zeros import narrowed
     from qrelease.evaluation.planning import plan
 
@@ -82,8 +90,10 @@ def _plan(arguments: argparse.Namespace) -> None:
     clip, learned = clips_of(arguments.clip or [])
     if learned:
         raise InvalidInput(f"bounds of {learned[0]!r} that are to be learned are not known to a plan: give LOW..HIGH")
-    domain = load(arguments.schema)
+    domain, unreviewed = load_draft(arguments.schema)
     domain = narrowed(domain, domain.names if arguments.columns is None else arguments.columns)
+    drafted = [name for name in domain.names if name in unreviewed]
+    _check_limits_public(domain, arguments.numbers or (), drafted)
     found = plan(
         workload_of(arguments, domain),
         arguments.n,
@@ -98,4 +108,27 @@ def _plan(arguments: argparse.Namespace) -> None:
         clip=clip,
         numbers_share=arguments.numbers_share,
     )
-    print(json.dumps(found.to_json()) if arguments.json else found)
+    print(json.dumps(found.to_json() | ({"not_reviewed": drafted} if drafted else {})) if arguments.json else found)
+    if drafted:
+        print(
+            f"qrelease: not reviewed: {', '.join(drafted)}. This plan, like the draft, follows values that were read"
+            " off the data: it is for your eyes only. A release needs each entry checked against public knowledge, and"
+            " its reviewed = true",
+            file=sys.stderr,
+        )
+
+
+def _check_limits_public(domain: Domain, numbers: Collection[str], drafted: Collection[str]) -> None:
+    """Raise `InvalidInput` where a plan would tell the limits of a column that nobody has reviewed.
+
+    How far off a sum or mean may be is a multiple of them, so that the least and the largest value could be told.
+    """
+    from qrelease.queries.numeric import NumericQuestion
+
+    for text in numbers if drafted else ():
+        column = NumericQuestion.parse(domain, text).column
+        if column in drafted:
+            raise InvalidInput(
+                f"{text!r}: the limits of {column!r} were read off the data and not reviewed, and a plan of its"
+                " numbers would tell them: review its entry first"
+            )

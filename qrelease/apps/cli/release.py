@@ -13,7 +13,8 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.ledgers import known_curator, ledger_of, ledger_path, new_curator, told_of_rows
+from qrelease._util.elapsed import elapsed
+from qrelease.apps.cli.ledgers import check_affordable, known_curator, ledger_of, ledger_path, new_curator, told_of_rows
 from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_name, mechanism_of, options_of
 from qrelease.apps.cli.release_both import make_both
 from qrelease.apps.cli.shared import (
@@ -28,7 +29,6 @@ from qrelease.apps.cli.shared import (
     dataset_of,
     default_workload,
     dialect_of,
-    elapsed,
     entropy_of,
     ledger_options,
     neighbours_option,
@@ -226,6 +226,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     tell_of_compiling()
     numbers_apart(arguments)
     _take_counts(arguments)
+    from qrelease.data.schema import load
     from qrelease.data.table import Table
     from qrelease.privacy import Neighbours
     from qrelease.release import checksums, writer
@@ -240,8 +241,8 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     if arguments.both:
         make_both(arguments, mechanism)
         return
-    if arguments.insecure_seed is None:
-        ledger_path(arguments)  # before the data are read
+    learns = bool(load(arguments.schema, undecided=True).undecided)
+    check_affordable(arguments, cost, resumes=not arguments.again, in_parts=learns)
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with ExitStack() as closing:
         with writer.new_folder(out) as folder:

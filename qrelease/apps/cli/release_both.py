@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qrelease.apps.cli.ledgers import ledger_of, ledger_path, told_of_rows
+from qrelease._util.elapsed import elapsed
+from qrelease.apps.cli.ledgers import check_affordable, ledger_of, ledger_path, told_of_rows
 from qrelease.apps.cli.shared import (
     charging,
     cost_meant,
     dataset_of,
     dialect_of,
-    elapsed,
     entropy_of,
     told,
     warn_of_delta,
@@ -45,8 +45,7 @@ def make_both(arguments: argparse.Namespace, mechanism: Mechanism) -> None:
     from qrelease.release.linked import LinkedRelease
 
     cost = cost_meant(arguments)
-    if arguments.insecure_seed is None:
-        ledger_path(arguments)  # before the data are read
+    check_affordable(arguments, cost, resumes=not arguments.again, in_parts=True)
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with ExitStack() as complete:
         folder = complete.enter_context(writer.new_folder(out))

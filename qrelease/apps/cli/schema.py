@@ -125,7 +125,7 @@ def _check(arguments: argparse.Namespace) -> int:
 def _learn(arguments: argparse.Namespace) -> None:
     check_memory()
     tell_of_compiling()
-    from qrelease.apps.cli.ledgers import ledger_of, ledger_path, told_of_rows
+    from qrelease.apps.cli.ledgers import check_affordable, ledger_of, ledger_path, told_of_rows
     from qrelease.data.schema import load
     from qrelease.data.sources.compression import written
     from qrelease.data.structural_zeros import narrowed
@@ -146,6 +146,7 @@ def _learn(arguments: argparse.Namespace) -> None:
     unit = Unit.of(neighbours, asked).of_records
     with unit.explained():
         learning.check_noise(asked, cost, unit)
+    check_affordable(arguments, cost, resumes=not arguments.again, in_parts=True)
     table = table_of(arguments, undecided=True)
     check_relation(table, neighbours)  # before there is a ledger
     with (

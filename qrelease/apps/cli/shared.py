@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -40,9 +39,6 @@ OptionParser = argparse.ArgumentParser | argparse._ArgumentGroup
 COMPILING = (
     "qrelease: compiling, once, what no earlier run has: some ten seconds more (`qrelease warmup` does all of it)"
 )
-
-SILENT = 2.0
-"""Seconds after which what is at work shows that it is."""
 
 NEIGHBOURS = ("add-remove", "replace-one")
 
@@ -195,32 +191,6 @@ def seed_option(parser: OptionParser) -> None:
         metavar="N",
         help="draw repeatable noise, for tests: the result protects nobody",
     )
-
-
-@contextmanager
-def elapsed(what: str) -> Iterator[None]:
-    """Show on a terminal how long something has been at work, once it takes longer than `SILENT`; nothing in a pipe."""
-    from tqdm import tqdm
-
-    bar = tqdm(desc=what, bar_format="{desc}: {elapsed}", disable=None, leave=False, delay=SILENT)
-    over = threading.Event()
-
-    def show() -> None:
-        wait = SILENT
-        while not over.wait(wait):
-            bar.refresh()
-            wait = min(wait, 1.0)
-
-    shower = threading.Thread(target=show, daemon=True)
-    if not bar.disable:
-        shower.start()
-    try:
-        yield
-    finally:
-        over.set()
-        if not bar.disable:
-            shower.join()
-        bar.close()
 
 
 def names(text: str) -> list[str]:

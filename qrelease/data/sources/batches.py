@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 import narwhals.stable.v2 as nw
 
-from qrelease.data.sources.frames import FramePiece
+from qrelease.data.sources.frames import FramePiece, FrameReader
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.sources.row_queries import check_row_by_row
 from qrelease.data.sources.stores import Place, as_source, files_at
@@ -178,6 +178,11 @@ def _check_plan(connection: Any, query: str, path: str) -> None:
                 f"{path}: the query has a step {mixing[0]}, in which one record may change others: a query selects"
                 " columns, filters rows and joins tables; of persons, [person.derive] of the schema counts and sums"
             )
+
+
+def frame_reader(frame: Any) -> BatchReader | FrameReader:
+    """The reader of any data frame: of a lazy one a batch at a time."""
+    return lazy_reader(frame) if is_lazy(frame) else FrameReader(frame)
 
 
 def is_lazy(frame: Any) -> bool:

@@ -110,7 +110,8 @@ class CsvReader:
     def texts(self) -> Iterator[Iterator[tuple[str, ...]]]:
         """All columns of each chunk."""
         for chunk in self.chunks():
-            yield (tuple(map(self.dialect.pointed, t)) for t in zip(*chunk.rows, strict=True))
+            columns = zip(*chunk.rows, strict=True)
+            yield columns if self.dialect.decimal == "." else (tuple(map(self.dialect.pointed, t)) for t in columns)
 
     def line(self, record: int) -> int:
         """The line of the file on which a record (counted from 0) ends. Reads the file again: for errors."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -13,14 +13,15 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes
 from qrelease.data.sources.arrow import distinct_codes, is_looked_up
-from qrelease.data.sources.csv import CHUNK
 from qrelease.data.sources.encoder import Encoder, Misplaced, looked_up, plain_codes
 from qrelease.data.sources.progress import reading_bar
-from qrelease.data.spelling import shown
+from qrelease.data.spelling import ShownTexts, shown
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
     from qrelease.data.persons import KeyReader
+
+_ROWS = 1 << 14  # whose texts are made at a time
 
 RowSelection = range | npt.NDArray[np.intp]
 
@@ -209,7 +210,19 @@ class FrameReader:
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of some rows as texts, a missing value as the empty one."""
         with reading_bar() as bar:
-            for first in range(0, len(self._frame), CHUNK):
-                piece = self._frame[first : first + CHUNK]
-                yield [[shown(value) for value in piece[name].to_list()] for name in self._columns]
+            known = [_texts_of(self._frame[name].dtype) for name in self._columns]
+            for first in range(0, len(self._frame), _ROWS):
+                piece = self._frame[first : first + _ROWS]
+                yield [
+                    list(map(texts, piece[name].to_list())) for texts, name in zip(known, self._columns, strict=True)
+                ]
                 bar.update(len(piece))
+
+
+def _texts_of(dtype: Any) -> Callable[[Any], str]:
+    """What gives the text of each value of a column; known values are looked up, where equal ones have one text."""
+    return (
+        shown
+        if isinstance(dtype, nw.Object | nw.Unknown | nw.List | nw.Array | nw.Struct)
+        else ShownTexts().__getitem__
+    )

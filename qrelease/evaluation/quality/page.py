@@ -29,7 +29,7 @@ def write_page(found: Quality, folder: Path) -> None:
 
 def html(found: Quality) -> str:
     """The page."""
-    parts = (_head, _scores, _numbers, _worst, _together, _models, _copies, _left_out)
+    parts = (_head, _published, _scores, _numbers, _worst, _together, _models, _copies, _left_out)
     return document(f"Quality of “{text(found.name)}”", "".join(part(found) for part in parts))
 
 
@@ -51,6 +51,35 @@ def _head(found: Quality) -> str:
         "<p>Every figure stands beside that of as many records drawn anew from the real ones, which is what sampling"
         " alone does (the sampling floor), and that of records whose columns are independent.</p>"
     )
+
+
+def _published(found: Quality) -> str:
+    """What was published of a release, against the real table; nothing of a table alone."""
+    if not found.published:
+        return ""
+    header = {"published": False, "lines": True, "RMSE": True, "median bar": True, "bars that hold": True, "": False}
+    rows = [
+        (
+            text(p.what),
+            f"{p.lines:,}",
+            _short(p.rmse),
+            _short(p.bar),
+            f"{p.within:.1%} of {p.bars:,}" if p.bars else "",
+            text(p.note),
+        )
+        for p in found.published
+    ]
+    return (
+        "<h2>How far off what was published is</h2><p>The answers and numbers of the release against those of the real"
+        " table, which are not private. RMSE is the root mean square of the errors; a bar is what the release states"
+        " around a number for 19 of 20 times, half of its width, and the last column says how many bars hold the real"
+        " number. Those of one release share their noise, so that the share may be some percent off 95 %.</p>"
+        f"{html_table(header, rows)}"
+    )
+
+
+def _short(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:,.4g}"
 
 
 def _row(name: str, beside: Beside, digits: int) -> tuple[str, ...]:

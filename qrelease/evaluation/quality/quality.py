@@ -24,6 +24,7 @@ from qrelease.evaluation.quality.associations import correlations, cramers_v, or
 from qrelease.evaluation.quality.copies import Copies, copies, part
 from qrelease.evaluation.quality.marginals import distances, marginal_score, sets_of
 from qrelease.evaluation.quality.models import MAX_CLASSES, LearnedColumn, Told, learned, told_apart, why_untrained
+from qrelease.evaluation.quality.published import Published
 from qrelease.evaluation.results import NOTICE
 from qrelease.queries.numeric import cell_values
 
@@ -120,6 +121,7 @@ class Quality:
     told          whether models tell the tables apart: of the synthetic table and of a second real sample
     numbers       of each column of numbers
     skipped       what was not looked at, and why
+    published     of a release: how far off its answers and numbers are; nothing of a table alone
     """
 
     real: Table
@@ -138,6 +140,7 @@ class Quality:
     numbers: tuple[ColumnNumbers, ...]
     skipped: tuple[str, ...]
     seconds: float
+    published: tuple[Published, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain types, with the notice."""
@@ -158,6 +161,7 @@ class Quality:
             "told_apart": self.told and {"synthetic": self.told[0].to_json(), "second_sample": self.told[1].to_json()},
             "train_on_synthetic": [found.to_json() for found in self.learned],
             "numbers": [found.to_json() for found in self.numbers],
+            **({"published": [found.to_json() for found in self.published]} if self.published else {}),
             "skipped": list(self.skipped),
             "seconds": round(self.seconds, 2),
         }
@@ -196,6 +200,11 @@ class Quality:
         lines.append(f"{'median nearest distance':34}{ours.nearest_median:12.4f}{other.nearest_median:12.4f}")
         lines.append(as_good(self.subsample))
         lines += map(str, self.numbers)
+        if self.published:
+            lines.append(
+                f"{'published, against the real table':34}{'RMSE':>12}{'median bar':>12}{'bars that hold':>16}"
+            )
+            lines += map(str, self.published)
         return "\n".join([*lines, *(f"skipped: {text}" for text in self.skipped)])
 
     def to_json_text(self) -> str:

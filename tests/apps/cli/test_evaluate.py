@@ -54,3 +54,19 @@ def test_what_is_not_private_is_for_its_owner_alone(folder: Path, capsys: pytest
     written = [folder / "page" / "quality.html", folder / "page" / "quality.json", folder / "error.svg"]
     assert [stat.S_IMODE(file.stat().st_mode) for file in written] == [0o600] * 3
     assert (folder / "page").stat().st_mode & 0o077 == 0
+
+
+def test_a_release_is_judged_by_its_answers_and_numbers_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["people.csv", "--schema", "people.toml", "--workload", "marginals:2", "--epsilon", "9"]
+    assert main(["release", *command, "--insecure-seed", "1", "--numbers", "count by city", "--out", "out"]) == 0
+    capsys.readouterr()
+    judged = ["evaluate", "people.csv", "--schema", "people.toml", "--targets", "sex"]
+    assert main([*judged, "--release", "out", "--json"]) == 0
+    found = {line["what"]: line for line in json.loads(capsys.readouterr().out)["published"]}
+    assert list(found) == ["answer ± model_95", "noisy ± error_95", "count by city"]
+    assert found["answer ± model_95"]["lines"] == 26
+    assert found["count by city"]["bars"] == 4
+    assert 0 < found["count by city"]["rmse"] < 20
+    # Of a table that any tool made there is nothing published to compare.
+    assert main([*judged, "--synthetic", "people.csv", "--json"]) == 0
+    assert "published" not in json.loads(capsys.readouterr().out)

@@ -336,3 +336,23 @@ def test_of_a_ledger_of_the_same_persons_beside_another_table_it_is_told(in_fold
         assert main([*words, "--out", name]) == 0
         said = f"{Path('people.ledger').resolve()} is a ledger of persons by 'who', which these data have, too"
         assert (said in capsys.readouterr().err) == told
+
+
+@pytest.mark.parametrize("command", [["release"], ["estimate", "mean:age,low=0,high=80"]], ids=["release", "estimate"])
+def test_what_the_ledger_does_not_cover_is_refused_before_the_data_are_read(
+    command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert release() == 0
+    with (folder / "people.csv").open("a") as file:
+        file.write("F,not a number,Utrecht\n")  # whoever reads it, refuses it
+    before = sorted(folder.iterdir())
+    options = ["--schema", "people.toml", "--epsilon", "1", "--out", "second"]
+    capsys.readouterr()
+    assert main([command[0], "people.csv", *command[1:], *options]) == 2
+    assert "budget exceeded" in capsys.readouterr().err
+    assert sorted(folder.iterdir()) == before
+    # What the ledger covers is read, and what is wrong with the data is told.
+    assert main(["ledger", "raise", "people.ledger", "--epsilon", "5"]) == 0
+    capsys.readouterr()
+    assert main([command[0], "people.csv", *command[1:], *options]) == 2
+    assert "not a number" in capsys.readouterr().err

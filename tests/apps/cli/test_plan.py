@@ -40,3 +40,55 @@ def test_the_command(schema, capsys):
     assert "are not known to a plan" in capsys.readouterr().err
     assert main(["plan", "--schema", str(schema), "--n", "10"]) == 2
     assert capsys.readouterr().err == "qrelease: a plan needs a target error, an epsilon, or both\n"
+
+
+DRAFT = """
+[[attribute]]
+name = "sex"
+kind = "category"
+categories = ["F", "M"]
+
+[[attribute]]
+name = "age"
+kind = "number"
+bins = {start = 17, stop = 25, width = 1}
+integer = true
+reviewed = false
+"""
+
+
+def test_a_draft_is_planned_and_said_to_need_the_review(tmp_path, capsys):
+    schema = tmp_path / "people.toml"
+    schema.write_text(DRAFT)
+    asked = ["plan", "--schema", str(schema), "--n", "5000", "--epsilon", "1", "--trials", "0"]
+    assert main([*asked, "--workload", "marginals:2"]) == 0
+    told = capsys.readouterr()
+    assert "universe 16 cells" in told.out
+    assert told.err.startswith("qrelease: not reviewed: age. This plan, like the draft, follows values that were read")
+    assert "A release needs each entry checked" in told.err
+    assert main([*asked, "--workload", "marginals:2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["not_reviewed"] == ["age"]
+    # Only columns that were reviewed: nothing to say.
+    assert main([*asked, "--columns", "sex", "--workload", "marginals:1", "--json"]) == 0
+    told = capsys.readouterr()
+    assert ("not_reviewed" in json.loads(told.out), told.err) == (False, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["people.toml"]
+
+
+def test_the_limits_of_a_draft_are_not_told_by_the_plan_of_numbers(tmp_path, capsys):
+    schema = tmp_path / "people.toml"
+    schema.write_text(DRAFT)
+    asked = ["plan", "--schema", str(schema), "--n", "5000", "--epsilon", "1", "--trials", "0", "--workload"]
+    assert main([*asked, "marginals:1", "--numbers", "mean:age by sex"]) == 2
+    told = capsys.readouterr()
+    assert not told.out
+    assert "'mean:age by sex': the limits of 'age' were read off the data" in told.err
+    assert main([*asked, "marginals:1", "--numbers", "mean:age by sex", "--clip", "age=0..100"]) == 2
+    assert "24" not in capsys.readouterr().err
+    schema.write_text(DRAFT.replace("reviewed = false", "reviewed = true"))
+    assert main([*asked, "marginals:1", "--numbers", "mean:age by sex"]) == 0
+    told = capsys.readouterr()
+    assert "mean:age by sex" in told.out
+    assert not told.err
+    schema.write_text(DRAFT)
+    assert main([*asked, "marginals:1", "--numbers", "count by sex", "--json"]) == 0

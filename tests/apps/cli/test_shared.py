@@ -1,18 +1,15 @@
-"""What commands share: costs that are printed short and refused exactly, and the sign that something is at work."""
+"""What commands share: costs that are printed short and refused exactly."""
 
 import argparse
-import contextlib
-import io
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from commands import release
 
 from qrelease.apps.cli import main
-from qrelease.apps.cli.shared import SILENT, charging, elapsed
+from qrelease.apps.cli.shared import charging
 from qrelease.errors import InvalidInput, OutOfMemory
 from qrelease.privacy import ZCDP, ApproxDP
 from qrelease.privacy.ledger import Ledger
@@ -39,25 +36,6 @@ def test_costs_are_printed_short_and_refused_exactly(folder: Path, capsys: pytes
     capsys.readouterr()
     assert main(["ledger", "show", "new"]) == 0
     assert "left    epsilon=0.3, delta=1e-09\n" in capsys.readouterr().out
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("on", [io.StringIO, Terminal])
-def test_what_takes_long_is_seen_on_a_terminal_alone(on: type[io.StringIO]) -> None:
-    seen = on()
-    with contextlib.redirect_stderr(seen):
-        with elapsed("short"):
-            pass
-        assert "short" not in seen.getvalue()
-        with elapsed("releasing"):
-            deadline = time.monotonic() + (10 if seen.isatty() else SILENT + 0.3)
-            while "releasing: 00:0" not in seen.getvalue() and time.monotonic() < deadline:
-                time.sleep(0.01)
-    assert ("releasing: 00:0" in seen.getvalue()) == seen.isatty()
 
 
 def test_a_warning_comes_with_the_release_it_is_about(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from sources import CODES, PEOPLE, codes
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.sources.encoder import Encoder
-from qrelease.data.sources.frames import encode_series
+from qrelease.data.sources.frames import FrameReader, encode_series
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
@@ -273,3 +273,12 @@ def test_a_frame_or_file_without_a_schema_is_told_how_to_get_one(tmp_path):
     for read in (lambda: Table.from_frame(pd.DataFrame(FRAME)), lambda: Table.read(tmp_path / "people.csv")):
         with pytest.raises(InvalidInput, match=r"a schema is needed: .*qrelease schema draft.*qr\.draft"):
             read()
+
+
+def test_texts_come_many_at_a_time_and_are_those_of_the_values():
+    frame = pd.DataFrame({"a": np.arange(20_000) % 3000 / 8, "b": [True, 1, 1.5, None, "x"] * 4000})
+    blocks = [[*block] for block in FrameReader(frame).texts()]
+    assert len(blocks) == 2
+    first, second = (list(chain.from_iterable(column)) for column in zip(*blocks, strict=True))
+    assert first == [repr(v) if v % 1 else str(int(v)) for v in frame["a"].tolist()]
+    assert second[:5] == ["true", "1", "1.5", "", "x"]

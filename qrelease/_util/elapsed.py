@@ -1,0 +1,34 @@
+"""The sign on a terminal that something is at work."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SILENT = 2.0
+"""Seconds after which what is at work shows that it is."""
+
+
+@contextmanager
+def elapsed(what: str) -> Iterator[None]:
+    """Show on a terminal how long something has been at work, once it takes longer than `SILENT`; nothing in a pipe."""
+    from tqdm import tqdm
+
+    bar = tqdm(desc=what, bar_format="{desc}: {elapsed}", disable=None, leave=False, delay=SILENT)
+    over = threading.Event()
+
+    def show() -> None:
+        wait = SILENT
+        while not over.wait(wait):
+            bar.refresh()
+            wait = min(wait, 1.0)
+
+    shower = threading.Thread(target=show, daemon=True)
+    if not bar.disable:
+        shower.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if not bar.disable:
+            shower.join()
+        bar.close()
