@@ -256,9 +256,24 @@ class _Told:
                 "the store refuses access: its credentials are taken from where its own tools have them"
                 " (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, ~/.aws, GOOGLE_APPLICATION_CREDENTIALS)"
             )
+        if "OAuth2 access token" in text:
+            return (
+                "no credentials for Google's stores were found, or they were not accepted:"
+                " GOOGLE_APPLICATION_CREDENTIALS names a file of them, `gcloud auth application-default login` makes one;"
+                " a bucket that is open to all is gs://anonymous@bucket/…"
+            )
+        # Google's library tells the same thing in several layers: the innermost is of use.
+        text = text.rpartition("with a last message of ")[2].partition(" error_info=")[0]
         for secret in reversed(self._secrets):
             text = text.replace(secret, "***")
         return text or type(error).__name__
+
+
+def _store_errors() -> tuple[type[Exception], ...]:
+    """What pyarrow's file systems raise; Google's has some that are of no class of Python's."""
+    from pyarrow import ArrowException
+
+    return (*_ERRORS, ArrowException)
 
 
 @final
@@ -283,7 +298,7 @@ class _Raw(io.RawIOBase):
         """Fill a buffer, as far as there are bytes."""
         try:
             return int(self._stream.readinto(buffer))
-        except _ERRORS as error:
+        except _store_errors() as error:
             raise OSError(self._told(error)) from None
 
     def seek(self, offset: int, whence: int = 0) -> int:
@@ -328,7 +343,7 @@ def _in_store(parts: SplitResult, told: _Told) -> list[StoredObject]:
                 for info in sorted(system.get_file_info(selector), key=lambda info: info.path)
                 if info.type == fs.FileType.File and whole.fullmatch(info.path)
             ]
-    except _ERRORS as error:
+    except _store_errors() as error:
         raise InvalidInput(f"{name} cannot be read: {told(error)}") from None
     if not infos:
         raise InvalidInput(f"no object has a name like {name}")
@@ -341,7 +356,7 @@ def _in_store(parts: SplitResult, told: _Told) -> list[StoredObject]:
         def opened() -> io.RawIOBase:
             try:
                 return _Raw(system.open_input_file(path), told)
-            except _ERRORS as error:
+            except _store_errors() as error:
                 raise OSError(told(error)) from None
 
         def stamp() -> object:
@@ -349,7 +364,7 @@ def _in_store(parts: SplitResult, told: _Told) -> list[StoredObject]:
                 info = system.get_file_info(path)
                 with system.open_input_stream(path) as stream:
                     marks = stream.metadata() or {}
-            except _ERRORS as error:
+            except _store_errors() as error:
                 raise OSError(told(error)) from None
             return info.size, info.mtime_ns, sorted(marks.items())  # its ETag among them
 

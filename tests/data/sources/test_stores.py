@@ -111,6 +111,17 @@ def test_a_store_gives_the_records_of_its_objects(name, s3, folder):
     same(Table.read(s3.url(name), DOMAIN), folder)
 
 
+def test_a_store_of_google_without_credentials_or_that_nobody_answers_for_is_refused_in_a_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+    with pytest.raises(
+        InvalidInput, match=r"^gs://people/t\.csv cannot be read: no credentials .*gs://anonymous@bucket/"
+    ):
+        found_objects("gs://people/t.csv?retry_limit_seconds=1")
+    nobody = "endpoint_override=127.0.0.1:1&scheme=http&retry_limit_seconds=1"
+    with pytest.raises(InvalidInput, match=r"^gs://people/t\.csv cannot be read: .{,100}$"):
+        found_objects(f"gs://anonymous@people/t.csv?{nobody}")
+
+
 @pytest.mark.slow
 def test_two_stars_of_a_store_are_many_folders(s3):
     def names(pattern):
