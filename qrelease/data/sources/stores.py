@@ -259,8 +259,8 @@ class _Told:
         if "OAuth2 access token" in text:
             return (
                 "no credentials for Google's stores were found, or they were not accepted:"
-                " GOOGLE_APPLICATION_CREDENTIALS names a file of them, `gcloud auth application-default login` makes one;"
-                " a bucket that is open to all is gs://anonymous@bucket/…"
+                " GOOGLE_APPLICATION_CREDENTIALS names a file of them, `gcloud auth application-default login` makes"
+                " one; a bucket that is open to all is gs://anonymous@bucket/…"
             )
         # Google's library tells the same thing in several layers: the innermost is of use.
         text = text.rpartition("with a last message of ")[2].partition(" error_info=")[0]
