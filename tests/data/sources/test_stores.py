@@ -111,12 +111,14 @@ def test_a_store_gives_the_records_of_its_objects(name, s3, folder):
     same(Table.read(s3.url(name), DOMAIN), folder)
 
 
-def test_a_store_of_google_without_credentials_or_that_nobody_answers_for_is_refused_in_a_line(monkeypatch, tmp_path):
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
-    with pytest.raises(
-        InvalidInput, match=r"^gs://people/t\.csv cannot be read: no credentials .*gs://anonymous@bucket/"
-    ):
-        found_objects("gs://people/t.csv?retry_limit_seconds=1")
+def test_a_store_of_google_without_credentials_or_that_nobody_answers_for_is_refused_in_a_line(tmp_path):
+    asked = ["schema", "draft", "gs://people/t.csv?retry_limit_seconds=1", "--out", str(tmp_path / "t.toml")]
+    settings = os.environ | {"GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "none.json")}
+    command = [sys.executable, "-m", "qrelease", *asked]
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert done.stderr.startswith("qrelease: gs://people/t.csv cannot be read: no credentials for Google's stores")
+    assert (done.stderr.count("\n"), "gs://anonymous@bucket/" in done.stderr) == (1, True)
     nobody = "endpoint_override=127.0.0.1:1&scheme=http&retry_limit_seconds=1"
     with pytest.raises(InvalidInput, match=r"^gs://people/t\.csv cannot be read: .{,100}$"):
         found_objects(f"gs://anonymous@people/t.csv?{nobody}")
