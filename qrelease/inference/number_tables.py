@@ -28,6 +28,7 @@ from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
+from qrelease.inference.chosen_quantiles import ChosenQuantiles, counted
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates, vector_variances
 from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares, shrunk_totals
@@ -119,6 +120,8 @@ class NumberTable:
         The answer that is shrunk to what groups have in common (`small_areas`): what to publish of small groups.
     note
         What no interval counts; empty where they count everything.
+    way
+        How quantiles were answered that were not read off noisy counts; else empty.
     """
 
     question: NumericQuestion
@@ -132,6 +135,7 @@ class NumberTable:
     model_low: Floats
     model_high: Floats
     note: str = ""
+    way: str = ""
     _needs: Needs | None = field(default=None, repr=False)
     _tables: tuple[_Sums, ...] = field(default=(), repr=False)
     _z: float = field(default=_NORMAL, repr=False)
@@ -254,6 +258,8 @@ class MeasuredSums:
         The tables, and what was measured of each, in whole numbers.
     records
         Their number, where that is public.
+    chosen
+        The quantiles that were chosen one by one, and are not read off counts.
     """
 
     domain: Domain
@@ -262,6 +268,7 @@ class MeasuredSums:
     parts: tuple[PlannedTable, ...]
     measured: tuple[Measurement, ...]
     records: float | None = None
+    chosen: tuple[ChosenQuantiles, ...] = ()
     _known: dict[Measure, Estimates] = field(default_factory=dict, init=False, repr=False)
 
     def answer(self, question: NumericQuestion | str, counts: Iterable[Measurement] = ()) -> NumberTable:
@@ -272,6 +279,10 @@ class MeasuredSums:
         asked = NumericQuestion.parse(self.domain, question) if isinstance(question, str) else question
         counts = list(counts)
         if asked.kind == "quantile":
+            for choices in self.chosen:
+                places = choices.places(asked)
+                if places is not None:
+                    return self._chosen(asked, choices, places, counts)
             return self._quantiles(asked, needs_of(asked, self.clips), counts)
         needs = self._measured_for(asked, counts)
         names = _key_names(asked)
@@ -314,15 +325,44 @@ class MeasuredSums:
             model_low,
             model_high,
             note,
-            needs,
-            tuple(tables),
-            z,
+            _needs=needs,
+            _tables=tuple(tables),
+            _z=z,
         )
 
     def _z(self, counts: Sequence[Measurement]) -> float:
         """Half-widths of intervals in standard deviations, for the widest law of noise that there is."""
         laws = {m.noise.law for m in (*self.measured, *counts)}
         return _LAPLACE if "discrete Laplace" in laws else _NORMAL
+
+    def _chosen(
+        self, asked: NumericQuestion, choices: ChosenQuantiles, places: list[int], counts: Sequence[Measurement]
+    ) -> NumberTable:
+        """Quantiles that were chosen, with the noisy numbers of the groups' records."""
+        groups = self.answer(counted(asked), counts)
+        unbiased, model = choices.answer(places, groups.value)
+        keys, count = (np.repeat(part, len(places), axis=0) for part in (groups.keys, groups.value))
+        value, low, high, middle, least, most = (part.reshape(-1) for part in (*unbiased, *model))
+        return NumberTable(
+            asked, keys, value, low, high, count, groups.count_error, middle, least, most, way=choices.way
+        )
+
+    def rank_spread(self, asked: NumericQuestion) -> list[Floats]:
+        """By how much the noise moves the counts up to each bin, less the part of all that a quantile is: public.
+
+        Parameters
+        ----------
+        asked : NumericQuestion
+            Of quantiles.
+
+        Returns
+        -------
+        list of ndarray of float, shape (groups or 1, m)
+            A standard deviation for each bin, one array for each quantile; of one group where all are alike.
+        """
+        needs = needs_of(asked, self.clips)
+        variances = self._estimates(needs.counts, ()).variances
+        return [self._running_spread(asked, needs.axes, variances, p) for p in asked.probabilities]
 
     def _quantiles(self, asked: NumericQuestion, needs: Needs, counts: Sequence[Measurement]) -> NumberTable:
         """Quantiles by group, from noisy counts by group and bin.
