@@ -341,7 +341,7 @@ class MeasuredSums:
         """Quantiles that were chosen, with the noisy numbers of the groups' records."""
         groups = self.answer(counted(asked), counts)
         unbiased, model = choices.answer(places, groups.value)
-        keys, count = (np.repeat(part, len(places), axis=0) for part in (groups.keys, groups.value))
+        keys, count = np.repeat(groups.keys, len(places), axis=0), np.repeat(groups.value, len(places))
         value, low, high, middle, least, most = (part.reshape(-1) for part in (*unbiased, *model))
         return NumberTable(
             asked, keys, value, low, high, count, groups.count_error, middle, least, most, way=choices.way

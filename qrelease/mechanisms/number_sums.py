@@ -490,7 +490,8 @@ def _best_choice(
     weights = np.full(len(errors), share / len(texts))
     weights[len(texts) :] = (1 - share) / max(len(errors) - len(texts), 1)
     best: tuple[float, float] | None = None
-    for part in _SHARES:
+    least = min(fair * len(some), _SHARES[-1]) if anyway else 0.0  # where nothing is predicted of any share
+    for part in (tried for tried in _SHARES if tried >= least):
         ratios = other.errors(split(whole, [part, 1 - part])[1]) / np.where(errors > 0, errors, np.inf)
         ratios[some] = [ratio(i, part, len(some)) for i in some]
         value = float(weights @ np.log(np.maximum(ratios, _NEGLIGIBLE)))

@@ -222,8 +222,8 @@ def foreseen_choices(
 
 def _bins(question: NumericQuestion, cells: QuantileCells) -> Ints:
     """The bin that each cell is in, (K,)."""
-    values = question.values
-    return np.searchsorted(values.low, cells.low, side="right") - 1
+    found: Ints = np.searchsorted(question.values.low, cells.low, side="right") - 1
+    return found
 
 
 def losses(table: Ints, q: Fraction, side: int = 0, offset: int = 0) -> Ints:
@@ -240,4 +240,5 @@ def losses(table: Ints, q: Fraction, side: int = 0, offset: int = 0) -> Ints:
     if not side:
         return inside
     beyond = np.maximum((a if side < 0 else b - a) * n - offset, 0)
-    return np.concatenate([beyond, inside] if side < 0 else [inside, beyond], axis=1)
+    found: Ints = np.concatenate([beyond, inside] if side < 0 else [inside, beyond], axis=1)
+    return found
