@@ -482,22 +482,25 @@ def _best_choice(
         return error_ratio(questions[i], spread[i], spent, neighbours, records)
 
     fair = (share if together else 0.99) / len(texts)
-    some = [i for i in spread if anyway or ratio(i, fair, 1) <= _CLEARLY]
-    if not some:
-        return None
-    chosen = tuple(texts[i] for i in some)
-    other = _planned(*asked, whole, None, neighbours, chosen)
     weights = np.full(len(errors), share / len(texts))
     weights[len(texts) :] = (1 - share) / max(len(errors) - len(texts), 1)
-    best: tuple[float, float] | None = None
-    least = min(fair * len(some), _SHARES[-1]) if anyway else 0.0  # where nothing is predicted of any share
-    for part in (tried for tried in _SHARES if tried >= least):
-        ratios = other.errors(split(whole, [part, 1 - part])[1]) / np.where(errors > 0, errors, np.inf)
-        ratios[some] = [ratio(i, part, len(some)) for i in some]
-        value = float(weights @ np.log(np.maximum(ratios, _NEGLIGIBLE)))
-        if (anyway or ratios.max() <= 1) and (best is None or value < best[0]):
-            best = value, part
-    return None if best is None or (best[0] >= 0 and not anyway) else (best[1], chosen)
+    by_ratio = sorted(spread, key=lambda i: ratio(i, fair, 1))
+    some = by_ratio if anyway else [i for i in by_ratio if ratio(i, fair, 1) <= _CLEARLY]
+    sizes = (
+        [len(some)] if anyway else sorted({len(some), len(some) // 2, len(some) // 4, 1} & set(range(1, 1 + len(some))))
+    )
+    best: tuple[float, float, tuple[str, ...]] | None = None
+    for among in (some[:size] for size in sizes):
+        chosen = tuple(texts[i] for i in sorted(among))
+        other = _planned(*asked, whole, None, neighbours, chosen)
+        least = min(fair * len(among), _SHARES[-1]) if anyway else 0.0  # where nothing is predicted of any share
+        for part in (tried for tried in _SHARES if tried >= least):
+            ratios = other.errors(split(whole, [part, 1 - part])[1]) / np.where(errors > 0, errors, np.inf)
+            ratios[among] = [ratio(i, part, len(among)) for i in among]
+            value = float(weights @ np.log(np.maximum(ratios, _NEGLIGIBLE)))
+            if (anyway or (ratios.max() <= 1 and value < 0)) and (best is None or value < best[0]):
+                best = value, part, chosen
+    return None if best is None else best[1:]
 
 
 def division_plan(
@@ -542,7 +545,7 @@ def _needs(domain: Domain, questions: tuple[str, ...], clips: Mapping[str, tuple
     return tuple(needs_of(NumericQuestion.parse(domain, text), clips) for text in questions)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _planned(
     questions: tuple[str, ...],
     clips: tuple[tuple[str, tuple[float, float]], ...],
