@@ -1,4 +1,4 @@
-"""Quantiles by group read off planned counts, or chosen by the exponential mechanism: is the way that is taken the best?
+"""Quantiles by group, read off planned counts or chosen by the exponential mechanism: is the better way taken?
 
     python -m benchmarks.numbers_quantiles [--quick] [--data DIR] [--only TABLE] [--seeds N] [--epsilon E] [--each]
 

@@ -61,6 +61,7 @@ from qrelease.mechanisms.base import Mechanism, MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.quantile_choices import (
     can_choose,
+    check_choices,
     choose_quantiles,
     error_ratio,
     foreseen_choices,
@@ -238,6 +239,9 @@ class NumberSums:
         if not self.questions:
             raise InvalidInput("there is no question about numbers, such as 'mean:age by sex'")
         domain = workload.domain
+        for question in _parsed(domain, self.questions):
+            if question.predicate is not None and not question.predicate.mask().any():
+                raise InvalidInput(f"no record can meet the condition of {str(question)!r}: leave the question out")
         for column in [*self.clips, *self.learn]:
             grid_of(domain[column])
         twice = [c for c in self.learn if c in self.clips]
@@ -259,6 +263,8 @@ class NumberSums:
         memory.check(_CELL * cells, f"{cells:,} cells of sums", "ask for fewer questions")
         for part in plan.parts:
             part.noise(division.sums, neighbours)
+        if division.choosing is not None:
+            check_choices(_parsed(domain, division.chosen), division.choosing)
 
     def foreseen(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: int) -> MeasuredSums:
         """What would be measured without noise, with the error bars of the noise, if everybody were alike.

@@ -33,6 +33,7 @@ from typing import Final, final
 import numpy as np
 
 from qrelease._util.typing import Floats, Ints
+from qrelease.errors import InvalidInput
 from qrelease.inference.chosen_quantiles import PARTS, ChosenQuantiles, QuantileCells, exact_probability
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import better_rule, selection_epsilon
@@ -113,6 +114,8 @@ def error_ratio(
     for part in _SIZES if question.groups > 1 else _SIZES[:1]:
         counts = of_counts(question, spread, part * size)
         choices = of_choices(question, cost, neighbours, part * size)
+        if math.isinf(choices):
+            return math.inf
         logs.append(math.log(max(choices, _TINY) / max(counts, _TINY)))
     return math.exp(sum(logs) / len(logs))
 
@@ -134,8 +137,22 @@ def of_counts(question: NumericQuestion, spread: Sequence[Floats], records: floa
 
 
 def of_choices(question: NumericQuestion, cost: PureDP | ZCDP, neighbours: Neighbours, records: float) -> float:
-    """The same of choices that together cost so much: the mean squared error over the quantiles, in ranks."""
+    """The same of choices that together cost so much: the mean squared error over the quantiles, in ranks.
+
+    Infinite, where the cost is too small for any choice.
+    """
+    try:
+        check_choices([question], cost)
+    except InvalidInput:
+        return math.inf
     return _expected(question, cost, neighbours, float(records))
+
+
+def check_choices(questions: Sequence[NumericQuestion], cost: PureDP | ZCDP) -> None:
+    """Raise `InvalidInput` for a cost whose parts are too small for choices."""
+    for question, whole in zip(questions, split(cost, len(questions)), strict=True):
+        for share in split(split(whole, len(question.probabilities))[-1], _SHARES):
+            selection_epsilon(share, better_rule(share))
 
 
 @lru_cache(maxsize=512)

@@ -449,3 +449,18 @@ def test_choices_that_nobody_paid_for_do_not_hold(tmp_path):
     found = {c.name: c for c in qr.verify(tmp_path / "out").checks}
     assert found["noise"].holds is False
     assert "choices for quantiles" in found["noise"].found
+
+
+@pytest.mark.parametrize(
+    ("quantiles", "cost"),
+    [
+        *(("best", cost) for cost in (PureDP(1e-320), ZCDP(1e-30))),
+        *(("exponential", cost) for cost in (PureDP(1e-320), PureDP(1e-13), ZCDP(1e-30))),
+    ],
+)
+def test_a_cost_that_is_too_small_is_refused_before_the_charge(cost, quantiles):
+    with Ledger.open(None, PureDP(1.0) if isinstance(cost, PureDP) else ZCDP(1.0)) as ledger:
+        curator = Curator(people(100)[0], ledger, Entropy.insecure(1))
+        with pytest.raises(InvalidInput, match=r"too small|beyond"):
+            curator.release(NumberSums([FEW], quantiles=quantiles), Workload.marginals(WIDE, [["g"]]), cost)
+        assert ledger.spent is None
