@@ -9,6 +9,8 @@ counts and all that is linear in them have normal intervals, with the covariance
 counted. A variance, and a difference of two means, has that of its first derivatives where all counts are several times
 their noise, and else what follows from the intervals of its parts.
 
+The noise has steps: where it is one draw, half a step is added to its bar (`MeasuredSums._lattice`).
+
 *What intervals are about.* The values as they are, where the bounds are those of the schema. Where they are narrower
 the answer is about values clipped to them: how far clipping moved it is not known from what was measured, and no
 interval says so; `NumberTable.note` does. A stride of the grid (`queries.measures`) belongs to the interval.
@@ -436,7 +438,7 @@ class MeasuredSums:
         other = None if given(needs) else needs_by_cells(asked, self.clips)
         return needs if other is None or not given(other) else other
 
-    def _table(self, measure: Measure, needs: Needs, wanted: Sequence[int], counts: Iterable[Measurement]) -> _Sums:
+    def _table(self, measure: Measure, needs: Needs, wanted: Sequence[int], counts: Sequence[Measurement]) -> _Sums:
         axes, estimates = needs.axes, self._estimates(measure, counts)
         if not estimates.gives(axes):
             names = " * ".join(self.domain.names[a] for a in axes) or "all records"
@@ -448,7 +450,27 @@ class MeasuredSums:
         cube = (table.reshape([self.domain.shape[a] for a in axes]) * mask).sum(axis=away)
         values = cube.transpose([sorted(order).index(i) for i in order]).reshape(-1)
         found = _Sums(values, variance, axes, order, self.domain.shape, estimates.variances, mask)
-        return replace(found, variance=float(found.of_vector(_unit(len(values), {0: 1.0}))[0])) if away else found
+        if away:
+            found = replace(found, variance=float(found.of_vector(_unit(len(values), {0: 1.0}))[0]))
+        step = self._lattice(measure, counts)
+        z = self._z(counts)
+        return replace(found, variance=(math.sqrt(found.variance) + step / (2 * z)) ** 2) if step else found
+
+    def _lattice(self, measure: Measure, counts: Sequence[Measurement]) -> float:
+        """What lies between two values that the noise of a cell may have, where it is one draw; 0 where it is several.
+
+        The noise is discrete: of one draw some multiple of the step is within the bar or is not, so that bars as of the
+        normal law would hold .88 at a standard deviation of one step, and .93 at three. Half a step more is always
+        enough: the chance of at most k steps is about that of k + 1/2 under a law without steps. Sums of draws of
+        several sizes are nearer to normal.
+        """
+        own = [(p, m) for p, m in zip(self.parts, self.measured, strict=True) if p.measure == measure]
+        further = [m for m in counts if isinstance(m.group.queries, Cells | Residuals)] if measure.is_plain else []
+        draws = [*((m, measure.top) for _, m in own), *((m, 1) for m in further)]
+        if len(draws) != 1 or (isinstance(draws[0][0].group.queries, Residuals) and draws[0][0].group.axes):
+            return 0.0
+        (drawn, top), *_ = draws
+        return drawn.noise.unit / top
 
     def _mask(self, needs: Needs) -> Floats:
         """Which cells of the columns that are no groups are added up, of a shape to multiply a table with."""

@@ -253,7 +253,7 @@ def losses(table: Ints, q: Fraction, side: int = 0, offset: int = 0) -> Ints:
     a, b = q.numerator, q.denominator
     upto, n = table.cumsum(axis=1), table.sum(axis=1, keepdims=True)
     less, more, shift = upto - table, n - upto, -side * offset
-    inside = np.maximum(np.maximum(b * less - a * n + shift, b * more - (b - a) * n - shift), 0)
+    inside: Ints = np.maximum(np.maximum(b * less - a * n + shift, b * more - (b - a) * n - shift), 0)
     if not side:
         return inside
     beyond = np.maximum((a if side < 0 else b - a) * n - offset, 0)

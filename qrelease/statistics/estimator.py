@@ -129,10 +129,10 @@ class Estimator:
                 f"{statistic.name} in a session is of at most {SESSION_TEST_CELLS:,} cells, got {cells:,}: others would"
                 " wait for its simulation; take columns of fewer cells"
             )
-        by = getattr(statistic, "by", ())
-        if not by or not getattr(statistic, "column", ""):
+        by, column = getattr(statistic, "by", ()), getattr(statistic, "column", "")
+        if not by or not column:
             return
-        groups, values = domain.cells(domain.axes(by)), Grid.of(domain, statistic.column).cells
+        groups, values = domain.cells(domain.axes(by)), Grid.of(domain, column).cells
         if groups > SESSION_GROUPS or groups * values > SESSION_SCORES:
             raise TooLarge(
                 f"{statistic.name} in a session is of at most {SESSION_GROUPS:,} groups, and {SESSION_SCORES:,} values"
