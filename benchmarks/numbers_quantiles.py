@@ -132,9 +132,11 @@ def rows(name: str, table: Table, epsilons: Sequence[float], seeds: int) -> Iter
 
 
 def _workload(table: Table, asked: Sequence[str], truths: Mapping[str, Truth]) -> Workload:
-    sets = dict.fromkeys(tuple(sorted(truths[text].question.by_axes)) for text in asked)
-    names = table.domain.names
-    return Workload.marginals(table.domain, [[names[a] for a in s] for s in sets if s] or [[names[0]]])
+    """The counts of the groups; without any, those of a column that no quantile is of, as its counts would be free."""
+    names, questions = table.domain.names, [truths[text].question for text in asked]
+    sets = dict.fromkeys(tuple(sorted(q.by_axes)) for q in questions if q.by)
+    other = next(name for name in names if all(name != q.column for q in questions))
+    return Workload.marginals(table.domain, [[names[a] for a in s] for s in sets] or [[other]])
 
 
 def _errors(

@@ -60,6 +60,8 @@ from qrelease.inference.sums_plan import SumsPlan, shares_of
 from qrelease.mechanisms.base import Mechanism, MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.quantile_choices import (
+    EVEN,
+    VARIED,
     can_choose,
     check_choices,
     choose_quantiles,
@@ -483,9 +485,9 @@ def _best_choice(
     measured = MeasuredSums(domain, texts, dict(clips), plan.parts, zeros, float(records or 0))
     spread = {i: measured.rank_spread(q) for i, q in enumerate(questions) if can_choose(q)}
 
-    def ratio(i: int, part: float, among: int) -> float:
+    def ratio(i: int, part: float, among: int, sizes: Sequence[float] = EVEN) -> float:
         spent = split(split(whole, [part, 1 - part])[0], among)[0]
-        return error_ratio(questions[i], spread[i], spent, neighbours, records)
+        return error_ratio(questions[i], spread[i], spent, neighbours, records, sizes)
 
     fair = (share if together else 0.99) / len(texts)
     weights = np.full(len(errors), share / len(texts))
@@ -503,8 +505,10 @@ def _best_choice(
         for part in (tried for tried in _SHARES if tried >= least):
             ratios = other.errors(split(whole, [part, 1 - part])[1]) / np.where(errors > 0, errors, np.inf)
             ratios[among] = [ratio(i, part, len(among)) for i in among]
+            good = ratios.max() <= 1
+            ratios[among] = [ratio(i, part, len(among), VARIED) for i in among]
             value = float(weights @ np.log(np.maximum(ratios, _NEGLIGIBLE)))
-            if (anyway or (ratios.max() <= 1 and value < 0)) and (best is None or value < best[0]):
+            if (anyway or good) and (best is None or value < best[0]):
                 best = value, part, chosen
     return None if best is None else best[1:]
 

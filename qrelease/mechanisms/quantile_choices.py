@@ -9,13 +9,14 @@ records, ε/m or ρ/m²: her m records move a loss by mΔ, so at that ε/m the c
 
 **What is expected**, of either way, from public facts alone, in ranks of a group squared:
 
-- *groups*: the public number of all over that of the groups, else `ASSUMED`. Their sizes differ, how much is not
-  known: the ratio of the two errors is the geometric mean of those in groups of that size, a quarter and a sixteenth;
+- *groups* all have as many records: the public number of all over that of the groups, else `ASSUMED`. For which share
+  of the cost is best, but not for whether one is good, groups of a quarter and a sixteenth of that count too: else a
+  share would be taken that is enough for large groups alone;
 - *by counts*: the variance of the noise on the records up to the quantile less its part of all, as planned, where
   records are even over bins; and that a value is off inside its bin by a tenth of it, as it was on the tables of
   `benchmarks.numbers --quantiles` (by 3 to 18 hundredths), where the bin has several values;
-- *by choice*: the mean squared distance of the chosen cell, where the records are even over a quarter of the cells, in
-  the middle, and nobody is in the others: they are as far as so many of the dense cells, so that a choice far out is
+- *by choice*: the mean squared distance of the chosen cell, where the records are even over half of the cells, in the
+  middle, and nobody is in the others: they are as far as so many of the dense cells, so that a choice far out is
   taken for as bad as it is. And that a value is off inside its cell.
 
 Neither error is larger than that of a value drawn evenly.
@@ -58,10 +59,11 @@ _OFF: Final = 0.1
 
 _TINY: Final = 1e-9
 
-_SIZES: Final = (1.0, 1 / 4, 1 / 16)
-"""Of groups, beside the even one."""
+EVEN: Final = (1.0,)
+VARIED: Final = (1.0, 1 / 4, 1 / 16)
+"""Sizes of groups, over the even one."""
 
-_DENSE: Final = 4
+_DENSE: Final = 2
 """The records are in one of so many cells."""
 
 
@@ -102,16 +104,18 @@ def error_ratio(
     cost: PureDP | ZCDP,
     neighbours: Neighbours,
     records: int | None,
+    sizes: Sequence[float] = EVEN,
 ) -> float:
-    """The squared error that choices are expected to have over that of planned counts.
+    """The squared error that choices are expected to have over that of planned counts: the geometric mean over sizes.
 
     spread   as `of_counts` takes it
     cost     of all choices of the question
     records  of all groups together; None where that is not public
+    sizes    of groups, over the even one
     """
     size = float(ASSUMED if records is None else records / question.groups)
     logs = []
-    for part in _SIZES if question.groups > 1 else _SIZES[:1]:
+    for part in sizes if question.groups > 1 else EVEN:
         counts = of_counts(question, spread, part * size)
         choices = of_choices(question, cost, neighbours, part * size)
         if math.isinf(choices):

@@ -356,7 +356,7 @@ def test_what_is_chosen_follows_from_public_facts_alone():
 def test_a_larger_share_is_predicted_to_be_no_worse():
     question = NumericQuestion.parse(WIDE, FEW)
     spread = [np.full((1, 4), 8.0)]
-    found = [error_ratio(question, spread, PureDP(e), ADD, 30_000) for e in (0.01, 0.03, 0.1, 0.3, 1.0)]
+    found = [error_ratio(question, spread, PureDP(e), ADD, 30_000) for e in (1e-3, 3e-3, 0.01, 0.1, 1.0)]
     assert found == sorted(found, reverse=True)
     assert found[0] > 1 > found[-1]
 
