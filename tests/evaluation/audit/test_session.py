@@ -94,9 +94,8 @@ def test_of_the_estimates_of_a_session_only_what_is_noisy_differs(neighbours, ca
 class Telling:
     """A session whose estimates are of the records and of no noise, in a noisy field, or whose refusals count them."""
 
-    def __init__(self, session, where):
-        self.session, self.where = session, where
-        self.table = session._draws._private._table
+    def __init__(self, session, where, table):
+        self.session, self.where, self.table = session, where, table
 
     def __enter__(self):
         self.session.__enter__()
@@ -118,8 +117,13 @@ class Telling:
 
 @pytest.mark.parametrize(("where", "path"), [("quote", "quote/error"), ("noise", "measured/0/value")])
 def test_a_session_that_tells_of_the_records_is_convicted(where, path):
-    door = estimates_door(
-        Online(alpha=0.2, beta=0.05), PureDP(100.0), opened=lambda c, m, cost: Telling(c.open(m, cost), where)
-    )
+    def door(table, neighbours, seed):
+        telling = estimates_door(
+            Online(alpha=0.2, beta=0.05),
+            PureDP(100.0),
+            opened=lambda c, m, cost: Telling(c.open(m, cost), where, table),
+        )
+        return telling(table, neighbours, seed)
+
     found = differences("session", "online", door, ADD, seeds=3)
     assert any(path in d.path for d in found.differences), str(found)
