@@ -14,7 +14,7 @@ from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput
 from qrelease.evaluation.audit import Distribution, compare, enumerated
-from qrelease.inference.chosen_quantiles import PARTS, ChosenQuantiles, QuantileCells, exact_probability
+from qrelease.inference.chosen_quantiles import PARTS, ChosenQuantiles
 from qrelease.mechanisms.number_sums import NumberSums, divided
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.quantile_choices import can_choose, choose_quantiles, error_ratio, losses
@@ -230,22 +230,6 @@ def test_losses_are_those_of_the_statistic_by_which_they_are_proved():
                     else quantile.losses(numbers, q, np.arange(7))
                 )
                 assert row.tolist() == wanted.tolist()
-
-
-def test_cells_part_the_grid_and_know_their_ends():
-    x = Attribute("x", "number", edges=(0, 10, 12, 100), within=(0, 99), step=1)
-    cells = QuantileCells.of(x, 4)
-    assert cells.low.tolist() == [0, 2, 5, 7, 10, 11, 12, 34, 56, 78]
-    assert cells.high.tolist() == [*(cells.low[1:] - 1).tolist(), 99]
-    assert QuantileCells.of(x, 1).high.tolist() == [9, 11, 99]
-    assert len(QuantileCells.of(x, 1000)) == 100
-
-
-@pytest.mark.parametrize(
-    ("q", "exact"), [(0.5, Fraction(1, 2)), (0.999, Fraction(999, 1000)), (0, None), (1 / 3, None)]
-)
-def test_probabilities_that_have_losses_in_whole_numbers(q, exact):
-    assert exact_probability(q) == exact
 
 
 WIDE = Domain(
