@@ -4,7 +4,7 @@
 
 The tables are those of `benchmarks.numbers`; the questions, `QUESTIONS`, have one to nine quantiles, of everybody and
 of up to some hundreds of groups. Each is released by itself, with the counts of its groups, as pure ε and with a δ of
-1e-9, and all of a table's together. The number of records is told (`known`), or not (`unknown`).
+1e-9, and all of a table's together. The number of records is told: without it quantiles are read off counts.
 
     counts, chosen, best   the root mean squared error of the answers to publish over the groups that somebody is in:
                            `NumberSums(quantiles="counts")`, `"exponential"` and `"best"`, which decides from public
@@ -69,7 +69,6 @@ class Row:
     table: str
     questions: tuple[str, ...]
     cost: Cost
-    known: bool
     chosen: int
     errors: Mapping[str, float]
 
@@ -118,17 +117,11 @@ def rows(name: str, table: Table, epsilons: Sequence[float], seeds: int) -> Iter
     for asked in [*((q,) for q in questions), questions]:
         for epsilon in epsilons:
             for cost in (PureDP(epsilon), ApproxDP(epsilon, DELTA)):
-                found: dict[tuple[str, int | None], dict[str, float]] = {}
-                for records in (len(table), None):
-                    for way in WAYS:
-                        same = (way, None if way == "counts" else records)
-                        if same not in found:
-                            found[same] = _errors(table, asked, cost, way, records, seeds, truths)
-                    sums, workload = NumberSums(asked, records=records), _workload(table, asked, truths)
-                    chosen = divided(sums, workload, cost, Neighbours.ADD_REMOVE).chosen
-                    for text in asked:
-                        errors = {w: found[w, None if w == "counts" else records][text] for w in WAYS}
-                        yield Row(name, (text,), cost, records is not None, int(text in chosen), errors)
+                found = {way: _errors(table, asked, cost, way, seeds, truths) for way in WAYS}
+                sums, workload = NumberSums(asked, records=len(table)), _workload(table, asked, truths)
+                chosen = divided(sums, workload, cost, Neighbours.ADD_REMOVE).chosen
+                for text in asked:
+                    yield Row(name, (text,), cost, int(text in chosen), {w: found[w][text] for w in WAYS})
 
 
 def _workload(table: Table, asked: Sequence[str], truths: Mapping[str, Truth]) -> Workload:
@@ -144,7 +137,6 @@ def _errors(
     asked: Sequence[str],
     cost: Cost,
     way: str,
-    records: int | None,
     seeds: int,
     truths: Mapping[str, Truth],
 ) -> dict[str, float]:
@@ -152,7 +144,7 @@ def _errors(
     answers: dict[str, list[Floats]] = {text: [] for text in asked}
     for seed in range(seeds):
         with Ledger.open(None, cost) as ledger:
-            mechanism = NumberSums(asked, quantiles=way, records=records)  # type: ignore[arg-type]
+            mechanism = NumberSums(asked, quantiles=way, records=len(table))  # type: ignore[arg-type]
             release = Curator(table, ledger, Entropy.insecure(seed)).release(mechanism, workload, cost)
         assert release.measured_sums is not None
         for text in asked:
@@ -185,9 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if given.each:
                 shown = "  ".join(f"{way} {error:9.4g}" for way, error in row.errors.items())
                 told = f"{row.ratio:7.3f}  {shown}  {'chosen' if row.chosen else 'counts'}"
-                print(
-                    f"    {told}  {'known  ' if row.known else 'unknown'}  {row.cost}  {row.questions[0]}", flush=True
-                )
+                print(f"    {told}  {row.cost}  {row.questions[0]}", flush=True)
         everything += here
         print(told_of(name, here), flush=True)
     if not everything:

@@ -23,9 +23,10 @@ raised before. Else ε is divided: the sums spend ε, and the other mechanism th
 expected to have a larger error because there was a δ. All of that is public.
 
 *Quantiles* are read off planned counts by group and bin, or chosen by the exponential mechanism (`quantile_choices`,
-which predicts the errors of both from public facts). They are chosen, for a share of what the sums may spend, where by
-these predictions no question of the release is then off by more than by counts alone, and all on average by less: of
-some shares the best is taken. Of a chosen question the plan has the numbers of its groups' records.
+which predicts the errors of both from public facts, the number of records among them: where that is not told, they are
+read off counts). They are chosen, for a share of what the sums may spend, where by these predictions no question of the
+release is then off by more than by counts alone, and all on average by less: of some shares the best is taken. Of a
+chosen question the plan has the numbers of its groups' records.
 
 *Learned bounds.* At the edges of the column's bins, by the exponential mechanism, or permute-and-flip: the lower and
 the upper one such that about so many records are beyond as the noise on their sums is worth, for moving a bound by one
@@ -147,7 +148,8 @@ class NumberSums:
         How quantiles are answered: from noisy counts by group and bin, by the exponential mechanism where it can, or by
         what is predicted to be better.
     records : int, optional
-        About how many records there are, if that is public: what is predicted of quantiles goes by it.
+        About how many records there are, if that is public: what is predicted of quantiles goes by it. Without it they
+        are read off counts, unless `quantiles` says otherwise.
 
     Raises
     ------
@@ -444,7 +446,7 @@ def _as_good(sums: NumberSums, workload: Workload, found: Division, other: Divis
 
 def with_choices(sums: NumberSums, workload: Workload, division: Division, neighbours: Neighbours) -> Division:
     """A division with a part for choosing quantiles, where that is predicted to be better."""
-    if sums.quantiles == "counts":
+    if sums.quantiles == "counts" or (sums.quantiles == "best" and sums.records is None):
         return division
     domain, clips = workload.domain, tuple(sorted(sums.clips.items()))
     able = [q for q in _parsed(domain, sums.questions) if can_choose(q)]
@@ -507,6 +509,7 @@ def _best_choice(
             ratios[among] = [ratio(i, part, len(among)) for i in among]
             good = ratios.max() <= 1
             ratios[among] = [ratio(i, part, len(among), VARIED) for i in among]
+            good &= ratios.max() <= 1
             value = float(weights @ np.log(np.maximum(ratios, _NEGLIGIBLE)))
             if (anyway or good) and (best is None or value < best[0]):
                 best = value, part, chosen

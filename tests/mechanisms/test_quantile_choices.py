@@ -325,6 +325,7 @@ def test_few_quantiles_of_large_groups_are_chosen_and_many_of_small_ones_are_not
     assert not chosen([FEW], PureDP(0.01), records=600)
     assert not chosen(["mean:x by g", "quantile(0):x", "quantile(.12345):x by g"], PureDP(1.0))
     assert not chosen([FEW], PureDP(1.0), records=60_000, quantiles="counts")
+    assert not chosen([FEW], PureDP(1.0))  # it may be about few records
     assert chosen([MANY, "mean:x"], PureDP(1.0), records=600, quantiles="exponential") == (MANY,)
     assert chosen(["mean:x", " " + FEW], ZCDP(0.5), records=60_000) == (" " + FEW,)
 
@@ -332,7 +333,9 @@ def test_few_quantiles_of_large_groups_are_chosen_and_many_of_small_ones_are_not
 def test_what_is_chosen_follows_from_public_facts_alone():
     """Two tables that are as different as can be have their quantiles answered in one way, at the same noise."""
     empty = Table(WIDE, tuple(np.zeros(0, np.int64) for _ in range(3)), None, (np.zeros(0, np.int64), None, None))
-    full, none = (released([FEW, "mean:x by g"], PureDP(1.0), table=t) for t in (people()[0], empty))
+    asked = [FEW, "mean:x by g"]
+    full, none = (released(asked, PureDP(1.0), table=t, records=60_000) for t in (people()[0], empty))
+    assert full.measured_sums.chosen
     assert [s.what for s in full.spends] == [s.what for s in none.spends]
     assert [s.cost for s in full.spends] == [s.cost for s in none.spends]
 
