@@ -164,6 +164,9 @@ class NumbersForecast:
         In each group, where all have as many.
     half_width
         Of the 95 % interval of each, in units of the column, where values lie in the middle of their bounds.
+    way
+        How quantiles are answered that are not read off noisy counts; else empty. For so many records, if that is what
+        the release is told too (`records`).
 
     Examples
     --------
@@ -175,10 +178,12 @@ class NumbersForecast:
     groups: int
     records: float
     half_width: float
+    way: str = ""
 
     def __str__(self) -> str:
         of = f", each of {self.groups:,} groups" if self.groups > 1 else ", of one group"
-        return f"  {self.question}: ± {self.half_width:.3g}{of} of {self.records:,.0f} records"
+        way = f"; {self.way}" if self.way else ""
+        return f"  {self.question}: ± {self.half_width:.3g}{of} of {self.records:,.0f} records{way}"
 
 
 @final
@@ -389,7 +394,7 @@ def plan(
         raise InvalidInput(
             f"no theorem promises an error of {target:g} at any epsilon, nor to any number of records at {cost}"
         )
-    planned = NumberSums(numbers, clip or (), (), Auto(n), numbers_share) if numbers else None
+    planned = NumberSums(numbers, clip or (), (), Auto(n), numbers_share, records=n) if numbers else None
     auto = found.taken(cost, simulated=trials > 0)
     simulation, note = None, ""
     try:
@@ -427,7 +432,8 @@ def _numbers(sums: NumberSums, workload: Workload, unit: Unit, cost: Cost, n: in
     for question in sums.questions:
         table = foreseen.answer(question)
         half = (table.high - table.low) / 2
-        found.append(NumbersForecast(question, len(table), float(np.median(table.count)), float(np.median(half))))
+        count = float(np.median(table.count))
+        found.append(NumbersForecast(question, len(table), count, float(np.median(half)), table.way))
     return tuple(found)
 
 

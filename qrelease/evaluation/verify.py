@@ -24,6 +24,7 @@ import numpy as np
 from qrelease._util.typing import Floats
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
+from qrelease.inference.chosen_quantiles import CHOICES
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.sums_plan import PlannedTable, bought, privacy_used
@@ -49,7 +50,8 @@ _COUNT, _MEASURE = "count the records", "measure "
 _SUM = "sum "
 """And those that buy tables of sums."""
 
-_OTHERS = ("select by ", "compare by ", "learn ")
+_CHOOSE = "select quantile "
+_OTHERS = ("select by ", _CHOOSE, "compare by ", "learn ")
 """And those that buy choices, or the schema."""
 
 _GAUSSIAN = ("discrete Gaussian", "rounded Gaussian")
@@ -291,6 +293,11 @@ def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
     """
     if release.measured_sums is None and not counts:
         return None
+    paid = sum(s.what.startswith(_CHOOSE) for s in release.spends)
+    chosen = () if release.measured_sums is None else release.measured_sums.chosen
+    wanted = sum(CHOICES * len(choices.question.probabilities) for choices in chosen)
+    if paid != wanted:
+        return f"{wanted} choices for quantiles were made, and {paid} parts of the cost buy some"
     costs = [s.cost for s in release.spends if s.what.startswith(_SUM)]
     if len(costs) != 1:
         return f"sums were measured, and {len(costs)} parts of the cost buy them"

@@ -9,6 +9,8 @@ counts and all that is linear in them have normal intervals, with the covariance
 counted. A variance, and a difference of two means, has that of its first derivatives where all counts are several times
 their noise, and else what follows from the intervals of its parts.
 
+The noise has steps: where it is one draw, half a step is added to its bar (`MeasuredSums._lattice`).
+
 *What intervals are about.* The values as they are, where the bounds are those of the schema. Where they are narrower
 the answer is about values clipped to them: how far clipping moved it is not known from what was measured, and no
 interval says so; `NumberTable.note` does. A stride of the grid (`queries.measures`) belongs to the interval.
@@ -28,6 +30,7 @@ from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
+from qrelease.inference.chosen_quantiles import ChosenQuantiles, counted
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates, vector_variances
 from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares, shrunk_totals
@@ -119,6 +122,8 @@ class NumberTable:
         The answer that is shrunk to what groups have in common (`small_areas`): what to publish of small groups.
     note
         What no interval counts; empty where they count everything.
+    way
+        How quantiles were answered that were not read off noisy counts; else empty.
     """
 
     question: NumericQuestion
@@ -132,6 +137,7 @@ class NumberTable:
     model_low: Floats
     model_high: Floats
     note: str = ""
+    way: str = ""
     _needs: Needs | None = field(default=None, repr=False)
     _tables: tuple[_Sums, ...] = field(default=(), repr=False)
     _z: float = field(default=_NORMAL, repr=False)
@@ -254,6 +260,8 @@ class MeasuredSums:
         The tables, and what was measured of each, in whole numbers.
     records
         Their number, where that is public.
+    chosen
+        The quantiles that were chosen one by one, and are not read off counts.
     """
 
     domain: Domain
@@ -262,6 +270,7 @@ class MeasuredSums:
     parts: tuple[PlannedTable, ...]
     measured: tuple[Measurement, ...]
     records: float | None = None
+    chosen: tuple[ChosenQuantiles, ...] = ()
     _known: dict[Measure, Estimates] = field(default_factory=dict, init=False, repr=False)
 
     def answer(self, question: NumericQuestion | str, counts: Iterable[Measurement] = ()) -> NumberTable:
@@ -272,6 +281,10 @@ class MeasuredSums:
         asked = NumericQuestion.parse(self.domain, question) if isinstance(question, str) else question
         counts = list(counts)
         if asked.kind == "quantile":
+            for choices in self.chosen:
+                places = choices.places(asked)
+                if places is not None:
+                    return self._chosen(asked, choices, places, counts)
             return self._quantiles(asked, needs_of(asked, self.clips), counts)
         needs = self._measured_for(asked, counts)
         names = _key_names(asked)
@@ -314,15 +327,44 @@ class MeasuredSums:
             model_low,
             model_high,
             note,
-            needs,
-            tuple(tables),
-            z,
+            _needs=needs,
+            _tables=tuple(tables),
+            _z=z,
         )
 
     def _z(self, counts: Sequence[Measurement]) -> float:
         """Half-widths of intervals in standard deviations, for the widest law of noise that there is."""
         laws = {m.noise.law for m in (*self.measured, *counts)}
         return _LAPLACE if "discrete Laplace" in laws else _NORMAL
+
+    def _chosen(
+        self, asked: NumericQuestion, choices: ChosenQuantiles, places: list[int], counts: Sequence[Measurement]
+    ) -> NumberTable:
+        """Quantiles that were chosen, with the noisy numbers of the groups' records."""
+        groups = self.answer(counted(asked), counts)
+        unbiased, model = choices.answer(places, groups.value)
+        keys, count = np.repeat(groups.keys, len(places), axis=0), np.repeat(groups.value, len(places))
+        value, low, high, middle, least, most = (part.reshape(-1) for part in (*unbiased, *model))
+        return NumberTable(
+            asked, keys, value, low, high, count, groups.count_error, middle, least, most, way=choices.way
+        )
+
+    def rank_spread(self, asked: NumericQuestion) -> list[Floats]:
+        """By how much the noise moves the counts up to each bin, less the part of all that a quantile is: public.
+
+        Parameters
+        ----------
+        asked : NumericQuestion
+            Of quantiles.
+
+        Returns
+        -------
+        list of ndarray of float, shape (groups or 1, m)
+            A standard deviation for each bin, one array for each quantile; of one group where all are alike.
+        """
+        needs = needs_of(asked, self.clips)
+        variances = self._estimates(needs.counts, ()).variances
+        return [self._running_spread(asked, needs.axes, variances, p) for p in asked.probabilities]
 
     def _quantiles(self, asked: NumericQuestion, needs: Needs, counts: Sequence[Measurement]) -> NumberTable:
         """Quantiles by group, from noisy counts by group and bin.
@@ -396,7 +438,7 @@ class MeasuredSums:
         other = None if given(needs) else needs_by_cells(asked, self.clips)
         return needs if other is None or not given(other) else other
 
-    def _table(self, measure: Measure, needs: Needs, wanted: Sequence[int], counts: Iterable[Measurement]) -> _Sums:
+    def _table(self, measure: Measure, needs: Needs, wanted: Sequence[int], counts: Sequence[Measurement]) -> _Sums:
         axes, estimates = needs.axes, self._estimates(measure, counts)
         if not estimates.gives(axes):
             names = " * ".join(self.domain.names[a] for a in axes) or "all records"
@@ -408,7 +450,27 @@ class MeasuredSums:
         cube = (table.reshape([self.domain.shape[a] for a in axes]) * mask).sum(axis=away)
         values = cube.transpose([sorted(order).index(i) for i in order]).reshape(-1)
         found = _Sums(values, variance, axes, order, self.domain.shape, estimates.variances, mask)
-        return replace(found, variance=float(found.of_vector(_unit(len(values), {0: 1.0}))[0])) if away else found
+        if away:
+            found = replace(found, variance=float(found.of_vector(_unit(len(values), {0: 1.0}))[0]))
+        step = self._lattice(measure, counts)
+        z = self._z(counts)
+        return replace(found, variance=(math.sqrt(found.variance) + step / (2 * z)) ** 2) if step else found
+
+    def _lattice(self, measure: Measure, counts: Sequence[Measurement]) -> float:
+        """What lies between two values that the noise of a cell may have, where it is one draw; 0 where it is several.
+
+        The noise is discrete: of one draw some multiple of the step is within the bar or is not, so that bars as of the
+        normal law would hold .88 at a standard deviation of one step, and .93 at three. Half a step more is always
+        enough: the chance of at most k steps is about that of k + 1/2 under a law without steps. Sums of draws of
+        several sizes are nearer to normal.
+        """
+        own = [(p, m) for p, m in zip(self.parts, self.measured, strict=True) if p.measure == measure]
+        further = [m for m in counts if isinstance(m.group.queries, Cells | Residuals)] if measure.is_plain else []
+        draws = [*((m, measure.top) for _, m in own), *((m, 1) for m in further)]
+        if len(draws) != 1 or (isinstance(draws[0][0].group.queries, Residuals) and draws[0][0].group.axes):
+            return 0.0
+        (drawn, top), *_ = draws
+        return drawn.noise.unit / top
 
     def _mask(self, needs: Needs) -> Floats:
         """Which cells of the columns that are no groups are added up, of a shape to multiply a table with."""

@@ -32,7 +32,7 @@ def record_values(source: Source, measure: Measure) -> Ints:
     """f(x) of each record, (n,), at most `measure.top` in size."""
     found = np.ones(len(source), np.int64)
     if measure.power:
-        places = np.clip(_places(source, measure.column), measure.low, measure.high) - measure.low
+        places = np.clip(column_places(source, measure.column), measure.low, measure.high) - measure.low
         steps = (2 * places + measure.stride) // (2 * measure.stride)
         found = 2 * np.minimum(steps, measure.width) - measure.width
         if measure.power == 2:
@@ -52,7 +52,7 @@ def table_of_sums(source: Source, values: Ints, axes: Axes) -> Ints:
     return sums_by_cell(source.domain, [source.codes(a) for a in axes], values, axes)
 
 
-def _places(source: Source, column: str) -> Ints:
+def column_places(source: Source, column: str) -> Ints:
     """The records of a column on its grid, (n,); a missing value is at any place."""
     axis = source.domain.axis(column)
     points = source.points[axis] if source.points else None
@@ -63,7 +63,7 @@ def _finer(source: Source, axis: int, condition: predicates.Predicate) -> Codes:
     """The records of a column in the bins of a condition, (n,)."""
     attribute = condition.domain.attributes[axis]
     missing = source.codes(axis) >= source.domain.attributes[axis].values
-    return np.where(missing, attribute.values, attribute.bins_of(_places(source, source.domain.names[axis])))
+    return np.where(missing, attribute.values, attribute.bins_of(column_places(source, source.domain.names[axis])))
 
 
 def _divided(source: Source, condition: predicates.Predicate) -> list[str]:

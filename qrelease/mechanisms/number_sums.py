@@ -22,6 +22,12 @@ counts of a mechanism that would choose Laplace noise by itself (`either_noise`)
 raised before. Else ε is divided: the sums spend ε, and the other mechanism the rest with the δ. So no question is
 expected to have a larger error because there was a δ. All of that is public.
 
+*Quantiles* are read off planned counts by group and bin, or chosen by the exponential mechanism (`quantile_choices`,
+which predicts the errors of both from public facts, the number of records among them: where that is not told, they are
+read off counts). They are chosen, for a share of what the sums may spend, where by these predictions no question of the
+release is then off by more than by counts alone, and all on average by less: of some shares the best is taken. Of a
+chosen question the plan has the numbers of its groups' records.
+
 *Learned bounds.* At the edges of the column's bins, by the exponential mechanism, or permute-and-flip: the lower and
 the upper one such that about so many records are beyond as the noise on their sums is worth, for moving a bound by one
 step then changes the clipping by as much as the noise. The score of a bin is minus by how many records it misses the
@@ -35,16 +41,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final, get_args
 
 import numpy as np
 
 from qrelease._util import memory
 from qrelease._util.typing import Ints
-from qrelease._util.validate import probability
+from qrelease._util.validate import natural, probability
 from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
+from qrelease.inference.chosen_quantiles import ChosenQuantiles, counted
 from qrelease.inference.histogram import check_size
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.number_tables import MeasuredSums
@@ -53,6 +60,15 @@ from qrelease.inference.residuals import Estimates, subsets
 from qrelease.inference.sums_plan import SumsPlan, shares_of
 from qrelease.mechanisms.base import Mechanism, MechanismResult
 from qrelease.mechanisms.private_data import Private
+from qrelease.mechanisms.quantile_choices import (
+    EVEN,
+    VARIED,
+    can_choose,
+    check_choices,
+    choose_quantiles,
+    error_ratio,
+    foreseen_choices,
+)
 from qrelease.noise.calibration import better_rule, calibrated, currency, selection_epsilon
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, is_pure, split
 from qrelease.queries.measures import Measure, Needs, grid_of, needs_by_cells, needs_of
@@ -69,8 +85,23 @@ _RAISES: Final = 8
 _BEYOND: Final = 1.05
 """As if they were off by so much more: the weights come near what is enough, and would not reach it."""
 
+_SHARES: Final = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""Of what the sums may spend, that are tried for chosen quantiles."""
+
+_CLEARLY: Final = 0.8
+"""A quantile is chosen where the mean squared error is then predicted to be at most this part of that by counts."""
+
+_OF_GROUPS: Final = 1 / 16
+"""Weight of the numbers of groups' records, of which no one asked, beside that of a question."""
+
+_NEGLIGIBLE: Final = 1e-12
+"""A ratio of squared errors, whose logarithm is taken."""
+
 _CELL: Final = 64
 """Bytes of a cell of a table while it is measured."""
+
+
+Quantiles = Literal["best", "counts", "exponential"]
 
 
 @final
@@ -83,12 +114,16 @@ class Division:
     sums      what the sums spend
     instead   the ε alone that they would spend else: then no question is planned to be further off than that buys,
               where there is such a plan
+    choosing  what the choices of quantiles spend, where there are any
+    chosen    the questions whose quantiles are chosen
     """
 
     learning: PureDP | ZCDP | None
     counts: Cost | None
     sums: Cost
     instead: PureDP | None = None
+    choosing: PureDP | ZCDP | None = None
+    chosen: tuple[str, ...] = ()
 
 
 @final
@@ -109,6 +144,12 @@ class NumberSums:
         What answers the workload, for the rest of the cost; by default it is measured with the sums.
     share : float
         The share of the cost (of the plan, where there is no other mechanism) that is for the numbers.
+    quantiles : {"best", "counts", "exponential"}
+        How quantiles are answered: from noisy counts by group and bin, by the exponential mechanism where it can, or by
+        what is predicted to be better.
+    records : int, optional
+        About how many records there are, if that is public: what is predicted of quantiles goes by it. Without it they
+        are read off counts, unless `quantiles` says otherwise.
 
     Raises
     ------
@@ -135,6 +176,8 @@ class NumberSums:
     learn: Sequence[str] = ()
     mechanism: Mechanism | None = None
     share: float = 0.5
+    quantiles: Quantiles = "best"
+    records: int | None = None
 
     @property
     def name(self) -> str:
@@ -151,6 +194,10 @@ class NumberSums:
             if any(isinstance(bounds, str) or len(bounds) != 2 for bounds in self.clip.values()):
                 raise InvalidInput("clip takes a lower and a higher bound for each column")
             object.__setattr__(self, "clip", tuple((name, low, high) for name, (low, high) in self.clip.items()))
+        if self.quantiles not in get_args(Quantiles):
+            raise InvalidInput(f"quantiles must be among {', '.join(get_args(Quantiles))}, got {self.quantiles!r}")
+        if self.records is not None:
+            object.__setattr__(self, "records", natural("records", self.records))
         if probability("share", self.share) == 0:
             raise InvalidInput(f"share must be above 0 and below 1, got {self.share!r}")
 
@@ -196,6 +243,9 @@ class NumberSums:
         if not self.questions:
             raise InvalidInput("there is no question about numbers, such as 'mean:age by sex'")
         domain = workload.domain
+        for question in _parsed(domain, self.questions):
+            if question.predicate is not None and not question.predicate.mask().any():
+                raise InvalidInput(f"no record can meet the condition of {str(question)!r}: leave the question out")
         for column in [*self.clips, *self.learn]:
             grid_of(domain[column])
         twice = [c for c in self.learn if c in self.clips]
@@ -217,6 +267,8 @@ class NumberSums:
         memory.check(_CELL * cells, f"{cells:,} cells of sums", "ask for fewer questions")
         for part in plan.parts:
             part.noise(division.sums, neighbours)
+        if division.choosing is not None:
+            check_choices(_parsed(domain, division.chosen), division.choosing)
 
     def foreseen(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: int) -> MeasuredSums:
         """What would be measured without noise, with the error bars of the noise, if everybody were alike.
@@ -249,7 +301,8 @@ class NumberSums:
             exact = part.group.queries.apply(np.full(cells, each))
             measured.append(Measurement(part.group, exact, part.noise(division.sums, neighbours)[0]))
         public = float(records) if neighbours is Neighbours.REPLACE_ONE else None
-        return MeasuredSums(domain, tuple(self.questions), self.clips, parts, tuple(measured), public)
+        chosen = tuple(foreseen_choices(_parsed(domain, division.chosen), division.choosing, neighbours, records))
+        return MeasuredSums(domain, tuple(self.questions), self.clips, parts, tuple(measured), public, chosen)
 
     def of_counts(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> Cost:
         """The part of a cost that the other mechanism, which counts, may spend.
@@ -281,10 +334,16 @@ class NumberSums:
         measured = private.measure_sums(plan.parts, division.sums)
         public = None if private.public_records is None else float(private.public_records)
         choices: dict[str, Any] = {"shares": shares_of(plan.parts)}
+        chosen: tuple[ChosenQuantiles, ...] = ()
+        if division.choosing is not None:
+            chosen = choose_quantiles(private, _parsed(private.domain, division.chosen), division.choosing)
+            choices["chosen"] = {"questions": list(division.chosen), "cost": division.choosing.to_json()}
         if self.mechanism is not None:
             assert division.counts is not None
             inner = self.mechanism.release(private, workload, division.counts)
-            sums = MeasuredSums(private.domain, tuple(self.questions), clips, plan.parts, tuple(measured), public)
+            sums = MeasuredSums(
+                private.domain, tuple(self.questions), clips, plan.parts, tuple(measured), public, chosen
+            )
             return MechanismResult(
                 inner.synopsis, inner.measurements, {**inner.choices, **choices}, inner.constrained, sums
             )
@@ -298,6 +357,7 @@ class NumberSums:
             tuple(p for p, _ in others),
             tuple(m for _, m in others),
             public,
+            chosen,
         )
         return MechanismResult(*_synopsis(workload, plain, public, choices), measured_sums=sums)
 
@@ -327,7 +387,13 @@ class NumberSums:
 
 
 def divided(sums: NumberSums, workload: Workload, cost: Cost, neighbours: Neighbours) -> Division:
-    """In ρ or in ε: see the module. It looks at no data, and is the same whenever it is asked for."""
+    """In ρ or in ε, and what chooses quantiles: see the module. It looks at no data, and is the same whenever it is
+    asked for."""
+    return with_choices(sums, workload, by_counts(sums, workload, cost, neighbours), neighbours)
+
+
+def by_counts(sums: NumberSums, workload: Workload, cost: Cost, neighbours: Neighbours) -> Division:
+    """The division where all quantiles are read off counts."""
     if is_pure(cost):
         return in_one_currency(sums, PureDP(cost.epsilon) if isinstance(cost, ApproxDP) else cost)
     if not isinstance(cost, ApproxDP):
@@ -378,6 +444,78 @@ def _as_good(sums: NumberSums, workload: Workload, found: Division, other: Divis
     return True
 
 
+def with_choices(sums: NumberSums, workload: Workload, division: Division, neighbours: Neighbours) -> Division:
+    """A division with a part for choosing quantiles, where that is predicted to be better."""
+    if sums.quantiles == "counts" or (sums.quantiles == "best" and sums.records is None):
+        return division
+    domain, clips = workload.domain, tuple(sorted(sums.clips.items()))
+    able = [q for q in _parsed(domain, sums.questions) if can_choose(q)]
+    if not able:
+        return division
+    asked = tuple(sums.questions), clips, sums.share, sums.mechanism is None, workload
+    anyway, whole = sums.quantiles == "exponential", currency(division.sums)
+    found = _best_choice(asked, division.sums, whole, division.instead, neighbours, sums.records, anyway)
+    if found is None:
+        return division
+    share, chosen = found
+    choosing, rest = split(whole, [share, 1 - share])
+    return replace(division, sums=rest, instead=None, choosing=choosing, chosen=chosen)
+
+
+@lru_cache(maxsize=16)
+def _best_choice(
+    asked: tuple[tuple[str, ...], tuple[tuple[str, tuple[float, float]], ...], float, bool, Workload],
+    cost: Cost,
+    whole: PureDP | ZCDP,
+    instead: PureDP | None,
+    neighbours: Neighbours,
+    records: int | None,
+    anyway: bool,
+) -> tuple[float, tuple[str, ...]] | None:
+    """Which questions' quantiles are best chosen, and for what share of the cost; None where none is.
+
+    anyway  choose all that can be, for the best of the shares
+    """
+    texts, clips, share, together, workload = asked
+    domain = workload.domain
+    questions = _parsed(domain, texts)
+    plan = _planned(*asked, cost, instead, neighbours)
+    errors = plan.errors(cost)
+    zeros = tuple(
+        Measurement(p.group, np.zeros(p.group.queries.count), p.noise(cost, neighbours)[0]) for p in plan.parts
+    )
+    measured = MeasuredSums(domain, texts, dict(clips), plan.parts, zeros, float(records or 0))
+    spread = {i: measured.rank_spread(q) for i, q in enumerate(questions) if can_choose(q)}
+
+    def ratio(i: int, part: float, among: int, sizes: Sequence[float] = EVEN) -> float:
+        spent = split(split(whole, [part, 1 - part])[0], among)[0]
+        return error_ratio(questions[i], spread[i], spent, neighbours, records, sizes)
+
+    fair = (share if together else 0.99) / len(texts)
+    weights = np.full(len(errors), share / len(texts))
+    weights[len(texts) :] = (1 - share) / max(len(errors) - len(texts), 1)
+    by_ratio = sorted(spread, key=lambda i: ratio(i, fair, 1))
+    some = by_ratio if anyway else [i for i in by_ratio if ratio(i, fair, 1) <= _CLEARLY]
+    sizes = (
+        [len(some)] if anyway else sorted({len(some), len(some) // 2, len(some) // 4, 1} & set(range(1, 1 + len(some))))
+    )
+    best: tuple[float, float, tuple[str, ...]] | None = None
+    for among in (some[:size] for size in sizes):
+        chosen = tuple(texts[i] for i in sorted(among))
+        other = _planned(*asked, whole, None, neighbours, chosen)
+        least = min(fair * len(among), _SHARES[-1]) if anyway else 0.0  # where nothing is predicted of any share
+        for part in (tried for tried in _SHARES if tried >= least):
+            ratios = other.errors(split(whole, [part, 1 - part])[1]) / np.where(errors > 0, errors, np.inf)
+            ratios[among] = [ratio(i, part, len(among)) for i in among]
+            good = ratios.max() <= 1
+            ratios[among] = [ratio(i, part, len(among), VARIED) for i in among]
+            good &= ratios.max() <= 1
+            value = float(weights @ np.log(np.maximum(ratios, _NEGLIGIBLE)))
+            if (anyway or good) and (best is None or value < best[0]):
+                best = value, part, chosen
+    return None if best is None else best[1:]
+
+
 def division_plan(
     sums: NumberSums,
     workload: Workload,
@@ -388,7 +526,7 @@ def division_plan(
     """The plan of the sums under a division, for bounds that are given or were learned."""
     together = sums.mechanism is None
     asked = tuple(sums.questions), tuple(sorted(clips.items())), sums.share, together, workload
-    return _planned(*asked, division.sums, division.instead, neighbours)
+    return _planned(*asked, division.sums, division.instead, neighbours, division.chosen)
 
 
 def _kept(domain: Domain, measure: Measure) -> float:
@@ -412,11 +550,15 @@ def _worth(plan: SumsPlan, column: str, cost: Cost, neighbours: Neighbours) -> i
     return round(worth)
 
 
+def _parsed(domain: Domain, texts: Iterable[str]) -> tuple[NumericQuestion, ...]:
+    return tuple(NumericQuestion.parse(domain, text) for text in texts)
+
+
 def _needs(domain: Domain, questions: tuple[str, ...], clips: Mapping[str, tuple[float, float]]) -> tuple[Needs, ...]:
     return tuple(needs_of(NumericQuestion.parse(domain, text), clips) for text in questions)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _planned(
     questions: tuple[str, ...],
     clips: tuple[tuple[str, tuple[float, float]], ...],
@@ -426,24 +568,25 @@ def _planned(
     cost: Cost,
     instead: PureDP | None,
     neighbours: Neighbours,
+    chosen: tuple[str, ...] = (),
 ) -> SumsPlan:
     """The plan for the questions, and for the workload's marginals where these are measured with them.
 
-    instead  see `Division`
+    instead, chosen  see `Division`; of what is chosen the numbers of the groups' records are measured
     """
     domain = workload.domain
-    asked = list(_needs(domain, questions, dict(clips)))
-    weights = [share / len(asked)] * len(asked)
+    weights = [share / len(questions) * (_OF_GROUPS if text in chosen else 1.0) for text in questions]
+    kept = [counted(q) if t in chosen else q for t, q in zip(questions, _parsed(domain, questions), strict=True)]
+    asked = [needs_of(question, dict(clips)) for question in kept]
     if together:
         sets = workload.sets
         asked += [Needs(s, Measure()) for s in sets]
         weights += [(1 - share) / len(sets)] * len(sets)
-    parsed = (NumericQuestion.parse(domain, text) for text in questions)
-    others = [needs_by_cells(question, dict(clips)) for question in parsed]
+    others = [needs_by_cells(question, dict(clips)) for question in kept]
     first = SumsPlan.choose(domain, asked, cost, neighbours, weights, others)
     if instead is None:
         return first
-    limits = _planned(questions, clips, share, together, workload, instead, None, neighbours).errors(instead)
+    limits = _planned(questions, clips, share, together, workload, instead, None, neighbours, chosen).errors(instead)
     plan, raised = first, np.array(weights)
     for _ in range(_RAISES):
         errors = plan.errors(cost)

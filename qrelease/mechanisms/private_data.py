@@ -7,6 +7,7 @@ parts of a cost are added up in one place, and every draw is written down for th
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from qrelease.data.source import Source
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import RECORDS, Measurement, count_noise, noise_for
 from qrelease.inference.sums_plan import PlannedTable, privacy_used
-from qrelease.mechanisms.measured_values import record_values, table_of_sums
+from qrelease.mechanisms.measured_values import column_places, record_values, table_of_sums
 from qrelease.noise import selection
 from qrelease.noise.calibration import Rule, selection_epsilon
 from qrelease.noise.distributions import Noise
@@ -79,9 +80,9 @@ class Private:
     Its neighbouring relation and its costs are those of records, also where the unit is a person; then `unit` converts
     them for sessions, which are charged as they go.
 
-    `measure`, `measure_sums`, `select` and `count` spend before they draw. `exact`, `occurring`, `votes` and `texts`
-    return private values: a mechanism may let nothing out that depends on them, except draws that it spent for before,
-    such as by `select` with scores made from them.
+    `measure`, `measure_sums`, `select`, `select_apart` and `count` spend before they draw. `exact`, `occurring`,
+    `votes`, `texts` and `values_by_group` return private values: a mechanism may let nothing out that depends on them,
+    except draws that it spent for before, such as by `select` with scores made from them.
 
     Parameters
     ----------
@@ -413,6 +414,87 @@ class Private:
             lambda: (exact + _draw(law, parameter, 1, self.entropy)).astype(np.float64) * law.unit,  # floats come last
         )
         return float(noisy[0]), Measurement(RECORDS, noisy, law)
+
+    def has_points(self, name: str) -> bool:
+        """Whether the table keeps the points of a column's grid, and not its bins alone: public.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        bool
+            False too where its bins are single values.
+        """
+        points = self._table.points
+        return bool(points) and points[self.domain.axis(name)] is not None
+
+    def values_by_group(self, by: Sequence[str], name: str, first: Ints, measure: Measure) -> Ints:
+        """How many records of each group are in each of some runs of a column's values. Private.
+
+        Parameters
+        ----------
+        by : sequence of str
+            The columns whose cells are the groups.
+        name : str
+            The column of the values.
+        first : ndarray of int, shape (K,)
+            Where each run starts, ascending from 0: points of the grid where `has_points`, else bins.
+        measure : Measure
+            Which records count: a record does by what it adds, 0 or 1.
+
+        Returns
+        -------
+        ndarray of int, shape (groups, K)
+            One record is in at most one of them.
+        """
+        counted = record_values(self._table, measure) > 0
+        places = np.searchsorted(first, column_places(self._table, name)[counted], side="right") - 1
+        groups = np.zeros(len(places), np.int64)
+        for column in by:
+            axis = self.domain.axis(column)
+            groups = groups * self.domain.shape[axis] + self._table.codes(axis)[counted].astype(np.int64)
+        size = math.prod(self.domain[column].size for column in by)
+        return np.bincount(groups * len(first) + places, minlength=size * len(first)).reshape(size, len(first))
+
+    def select_apart(self, what: str, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, rule: Rule) -> Ints:
+        """An index for each of some lists of scores, for one cost: no two lists may depend on the same record.
+
+        Parameters
+        ----------
+        what : str
+            What is chosen, in words; public.
+        scores : ndarray of int, shape (lists, k)
+            Private whole numbers, one for each candidate of each list.
+        sensitivity : int
+            The most that one record moves a score by. Where one is replaced it may move those of two lists, by at most
+            half as much each.
+        cost : PureDP or ZCDP
+            What the choices cost together: what one of them does.
+        rule : {"exponential", "permute-and-flip"}
+            How they are drawn.
+
+        Returns
+        -------
+        ndarray of int, shape (lists,)
+            From 0 to k - 1.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the charge does not cover the cost. Nothing is drawn then.
+        """
+        epsilon = selection_epsilon(cost, rule)
+        self.spend(f"select {what}", cost)
+        select = selection.exponential_mechanism if rule == "exponential" else selection.permute_and_flip
+        asked = ("select apart", what, rule, str(scores.shape), str(sensitivity), str(epsilon))
+
+        def draw() -> Floats:
+            return np.array([select(part, epsilon, sensitivity, self.entropy) for part in scores], np.float64)
+
+        return self._kept(asked, draw).astype(np.int64)
 
     def select(self, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, rule: Rule) -> int:
         """An index, likelier the larger its score, drawn by the exponential mechanism or by permute-and-flip.

@@ -171,6 +171,10 @@ def _delta(delta: float | Fraction) -> Fraction:
 Rule = Literal["exponential", "permute-and-flip"]
 
 
+MIN_SELECTION_EPSILON: Final = Fraction(1, 1 << 40)
+"""Below it a selection is a blind draw, and the ranks that it may be off by, times 10^4, are beyond whole numbers of 64
+bits."""
+
 _EPSILON_BITS = 60  # an epsilon paid in zCDP is irrational: it is rounded down to a multiple of 2^-60
 
 
@@ -242,13 +246,17 @@ def selection_epsilon(cost: PureDP | ZCDP, rule: Rule) -> Fraction:
     """ε of a selection at a cost: under zCDP √(8ρ) or √(2ρ), rounded down.
 
     There the exponential mechanism at ε costs ε²/8 (bounded range, Cesar & Rogers 2021), permute-and-flip ε²/2.
-    `InvalidInput` for another kind of cost, and where ε would be 0.
+    `InvalidInput` for another kind of cost, and where ε would be below `MIN_SELECTION_EPSILON`.
     """
     check_cost(cost, PureDP, ZCDP)
     if isinstance(cost, PureDP):
-        return Fraction(cost.epsilon)
+        return _enough(Fraction(cost.epsilon), cost)
     square = (8 if rule == "exponential" else 2) * Fraction(cost.rho)
     root = Fraction(math.isqrt((square.numerator << 2 * _EPSILON_BITS) // square.denominator), 1 << _EPSILON_BITS)
-    if not root:
-        raise InvalidInput(f"rho is too small for a selection, got {cost.rho}")
-    return root
+    return _enough(root, cost)
+
+
+def _enough(epsilon: Fraction, cost: PureDP | ZCDP) -> Fraction:
+    if epsilon < MIN_SELECTION_EPSILON:
+        raise InvalidInput(f"{cost} is too small for a selection: ask less, or give more budget")
+    return epsilon

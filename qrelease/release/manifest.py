@@ -128,6 +128,7 @@ def _sums_of(numbers: MeasuredSums) -> dict[str, Any]:
             }
             for part, m in zip(numbers.parts, numbers.measured, strict=True)
         ],
+        **({"chosen": [choices.to_json() for choices in numbers.chosen]} if numbers.chosen else {}),
     }
 
 

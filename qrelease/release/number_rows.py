@@ -84,7 +84,8 @@ def _parts(answer: NumberTable) -> tuple[Floats, ...]:
 
 
 def _notes(answer: NumberTable) -> list[str]:
-    return [answer.note or (ONLY_BOUNDS if only else "") for only in answer.bounded.tolist()]
+    said = [answer.note or (ONLY_BOUNDS if only else "") for only in answer.bounded.tolist()]
+    return ["; ".join(part for part in (answer.way, note) if part) for note in said]
 
 
 def _labels(answer: NumberTable, name: str) -> Sequence[str | None]:

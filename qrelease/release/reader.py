@@ -17,6 +17,7 @@ from qrelease._util.validate import natural, positive
 from qrelease.data import schema
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
+from qrelease.inference.chosen_quantiles import ChosenQuantiles
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.number_tables import MeasuredSums
 from qrelease.inference.sums_plan import PlannedTable
@@ -233,9 +234,18 @@ def _numbers(domain: Domain, content: Mapping[str, Any]) -> MeasuredSums:
             for name, bounds in value_of("clip", content["clip"], dict).items()
         }
         questions = tuple(str(text) for text in value_of("questions", content["questions"], list))
-        records = content["records"]
+        records, chosen = content["records"], list[ChosenQuantiles]()
+        for i, entry in enumerate(value_of("chosen", content.get("chosen", []), list)):
+            with reading(f"choice {i}"):
+                chosen.append(ChosenQuantiles.from_json(domain, entry))
         sums_found = MeasuredSums(
-            domain, questions, clips, tuple(parts), tuple(measured), None if records is None else float(records)
+            domain,
+            questions,
+            clips,
+            tuple(parts),
+            tuple(measured),
+            None if records is None else float(records),
+            tuple(chosen),
         )
         for text in questions:
             needs_of(NumericQuestion.parse(domain, text), clips)

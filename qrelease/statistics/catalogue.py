@@ -70,6 +70,12 @@ of others, and they run no code of who asks."""
 SESSION_TEST_CELLS: Final = 1 << 10
 """Cells of a test in a session: tables as large are simulated in about a second, while others wait."""
 
+SESSION_GROUPS: Final = 1 << 10
+"""Groups of quantiles in a session: as many take about half a second, with intervals, and 2^14 take eight."""
+
+SESSION_SCORES: Final = 1 << 18
+"""Combinations of a group and a value that are scored for quantiles in a session: 2^22 take up to five seconds."""
+
 _FUNCTIONS: Final = {
     "median": "Median",
     "trimmed-mean": "TrimmedMean",

@@ -15,8 +15,9 @@ from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.unit import Unit
 from qrelease.statistics.base import BETA, EstimateResult, Statistic, refuse_empty
-from qrelease.statistics.catalogue import IN_SESSIONS, SESSION_TEST_CELLS, STATISTICS
+from qrelease.statistics.catalogue import IN_SESSIONS, SESSION_GROUPS, SESSION_SCORES, SESSION_TEST_CELLS, STATISTICS
 from qrelease.statistics.estimate import Estimate
+from qrelease.statistics.grid import Grid
 from qrelease.statistics.lower_bounds import least_error
 from qrelease.statistics.noise_source import ExactNoise
 from qrelease.statistics.private_columns import PrivateColumns, domain_of
@@ -118,7 +119,8 @@ class Estimator:
         Raises
         ------
         TooLarge
-            For a test of more than `SESSION_TEST_CELLS` cells, which simulates a thousand such tables.
+            For a test of more than `SESSION_TEST_CELLS` cells, which simulates a thousand such tables; and for
+            quantiles of more than `SESSION_GROUPS` groups, or that score more than `SESSION_SCORES` values of groups.
         """
         domain, tested = domain_of(self._table), getattr(statistic, "tested", ())
         cells = domain.cells(domain.axes(tested))
@@ -126,6 +128,16 @@ class Estimator:
             raise TooLarge(
                 f"{statistic.name} in a session is of at most {SESSION_TEST_CELLS:,} cells, got {cells:,}: others would"
                 " wait for its simulation; take columns of fewer cells"
+            )
+        by, column = getattr(statistic, "by", ()), getattr(statistic, "column", "")
+        if not by or not column:
+            return
+        groups, values = domain.cells(domain.axes(by)), Grid.of(domain, column).cells
+        if groups > SESSION_GROUPS or groups * values > SESSION_SCORES:
+            raise TooLarge(
+                f"{statistic.name} in a session is of at most {SESSION_GROUPS:,} groups, and {SESSION_SCORES:,} values"
+                f" of all groups together, got {groups:,} groups with {values:,} values each: others would wait for"
+                " it; ask by fewer columns, or of a column with a coarser step"
             )
 
     def draw(self, statistic: Statistic, parameters: Mapping[str, Any], cost: Cost) -> Estimate:

@@ -162,6 +162,8 @@ HANDLERS = {
     "evaluation/audit/doors.py curator_door": "the auditor notes every error of tables that it made up",
     "evaluation/audit/doors.py seen": "the auditor notes every error of tables that it made up",
     "evaluation/audit/session.py seen": "the auditor notes every error of tables that it made up",
+    "evaluation/audit/session.py _estimated": "the auditor notes every error of tables that it made up",
+    "evaluation/audit/session.py estimates_door": "the auditor notes every error of tables that it made up",
     "evaluation/audit/session.py server_door": "the auditor notes every error of tables that it made up",
     "mechanisms/auto.py _refusal": "it asks within memory.unused",
     "mechanisms/number_sums.py _as_good": "it asks within memory.unused",

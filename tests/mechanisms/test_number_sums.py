@@ -339,6 +339,15 @@ def test_refusals_come_before_the_charge(options, said):
         assert ledger.spent is None
 
 
+@pytest.mark.parametrize("kind", ["mean:x by g", "count", "quantile(.5):x"])
+def test_a_condition_that_nobody_can_meet_is_refused_before_the_charge(kind):
+    sums = NumberSums([f"{kind} where x >= 3 and x < 2", "mean:x"])
+    with Ledger.open(None, ZCDP(1.0)) as ledger:
+        with pytest.raises(InvalidInput, match="no record can meet the condition"):
+            Curator(people(), ledger, Entropy.insecure(7)).release(sums, Workload.marginals(DOMAIN, 1), ZCDP(1.0))
+        assert ledger.spent is None
+
+
 def test_bounds_of_a_column_without_an_order_are_refused_before_the_charge():
     """They are chosen by counts of its prefixes, which it has not."""
     domain = Domain((Attribute("x", "coded", codes=5),))

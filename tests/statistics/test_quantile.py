@@ -9,7 +9,7 @@ from worlds import table_of
 
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
-from qrelease.errors import TooLarge
+from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation.audit import compare
 from qrelease.noise.calibration import selection_epsilon
 from qrelease.privacy.costs import ZCDP, Neighbours, PureDP
@@ -234,3 +234,14 @@ def test_one_quantile_and_its_interval(cost, neighbours):
     assert late <= 6
     assert misses <= 6
     assert bound < 400
+
+
+@pytest.mark.parametrize("cost", [PureDP(1e-320), PureDP(1e-300), PureDP(1e-12), ZCDP(1e-40)], ids=str)
+def test_a_cost_too_small_for_a_choice_is_refused(cost):
+    """Its ranks would be beyond whole numbers of 64 bits, or beyond all floats."""
+    statistic, domain = Quantile("x", 0.9999, by=("g",)), Domain.coded({"x": 3, "g": 2})
+    with pytest.raises(InvalidInput, match="too small for a selection"):
+        statistic.check(domain, cost, Neighbours.REPLACE_ONE)
+    with pytest.raises(InvalidInput, match="too small for a selection"):
+        statistic.error_bound(domain, 10, cost, Neighbours.ADD_REMOVE, beta=0.05)
+    statistic.estimate(door(table_of(domain, [(0, 0), (2, 1)]), PureDP(4e-12)), PureDP(4e-12))

@@ -355,14 +355,14 @@ def _mechanism(arguments: argparse.Namespace) -> Mechanism:
 
     clip, learn = clips_of(arguments.clip or [])
     share = {} if arguments.numbers_share is None else {"share": arguments.numbers_share}
-    return NumberSums(tuple(arguments.numbers), clip, learn, counting, **share)
+    return NumberSums(tuple(arguments.numbers), clip, learn, counting, records=arguments.records, **share)
 
 
 def _counting(arguments: argparse.Namespace) -> Mechanism | None:
     """What answers the workload; None where that is measured with the numbers."""
     options = {option: getattr(arguments, option) for option in OPTIONS}
     if arguments.mechanism == _SUMS:
-        for name in (option for option, value in options.items() if value is not None):
+        for name in (o for o, value in options.items() if value is not None and o != "records"):
             raise InvalidInput(f"--{name.replace('_', '-')} is an option of {' and '.join(OPTIONS[name])}, not of sums")
         return None
     if arguments.mechanism == "auto":

@@ -78,6 +78,7 @@ _OPEN: Final = Domain((Attribute("a", "category", learn=3), _LEARNED_BINS))
 _PUBLIC, _PARENTS = "public.csv", "parents.csv"
 _RELEASE: Final = "release people.csv --out out {cost} {of_records} {common}"
 _LEARN: Final = "schema learn people.csv --out learned.toml {cost} {of_records} {common}"
+_QUANTILES: Final = "--numbers quantile(.5):b --numbers mean:b"
 _QUESTIONS: Final = "--numbers mean:b --numbers sum:b --numbers ratio:a=1 --numbers histogram:b --numbers variance:b"
 
 
@@ -110,6 +111,7 @@ SCENES: Final[Mapping[str, tuple[Scene, ...]]] = {
     "numbers": (
         Scene("numbers", (f"{_RELEASE} --mechanism laplace {_QUESTIONS}",), _NUMBERS),
         Scene("numbers", (f"{_RELEASE} --mechanism sums --clip b=learn {_QUESTIONS}",), _NUMBERS),
+        Scene("numbers", (f"{_RELEASE} --mechanism sums --records 1000000 {_QUANTILES}",), _NUMBERS),
     ),
     "parent": (Scene("parent", (f"{_RELEASE} --mechanism laplace --parent {_PARENTS}",), domain(), 2),),
     "both": (Scene("both", (f"{_RELEASE} --mechanism laplace --parent {_PARENTS} --both",), domain(), 2),),

@@ -50,7 +50,7 @@ from qrelease.evaluation.audit.observed import (
     ledger_seen,
     listening,
 )
-from qrelease.evaluation.audit.session import ServerStarter, server_door
+from qrelease.evaluation.audit.session import ServerStarter, estimates_door, server_door
 from qrelease.mechanisms.base import Mechanism
 from qrelease.mechanisms.online.session import Online
 from qrelease.noise.entropy import Entropy
@@ -188,7 +188,8 @@ def audit_doors(
     at_most: int | None = None,
     run: Running | None = None,
 ) -> list[DoorAudit]:
-    """Attack a mechanism through the public doors: a release by Python and by the command line, a session over HTTP.
+    """Attack a mechanism through the public doors: a release by Python and by the command line, a session over HTTP
+    and its estimates by Python.
 
     Parameters
     ----------
@@ -215,8 +216,10 @@ def audit_doors(
         One a door.
     """
     if isinstance(made, Online):
-        door = server_door(made, cost, serving)
-        return [differences("HTTP", mechanism, door, neighbours, seeds=seeds, at_most=at_most)]
+        return [
+            differences(name, mechanism, door, neighbours, seeds=seeds, at_most=at_most)
+            for name, door in (("HTTP", server_door(made, cost, serving)), ("session", estimates_door(made, cost)))
+        ]
     return [
         differences("Curator", mechanism, curator_door(made, cost), neighbours, seeds=seeds, at_most=at_most),
         differences(

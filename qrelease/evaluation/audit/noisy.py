@@ -95,6 +95,9 @@ _MANIFEST: Final = (
     Field("spends/*", "of rounds, by what was measured with noise", ("records",), appears=True, coarse=True),
     Field("arrays", "the hash of numbers that are fitted to answers with noise", ("records",)),
     Field("numbers/tables/*/values/*", "sums with noise", ("numbers",)),
+    Field("numbers/chosen/*/value/*", "chosen with noise", ("numbers",), coarse=True),
+    Field("numbers/chosen/*/low/*", "chosen with noise", ("numbers",), coarse=True),
+    Field("numbers/chosen/*/high/*", "chosen with noise", ("numbers",), coarse=True),
     Field("numbers/clip/*", "bounds learned with noise", ("numbers",), coarse=True),
     Field("numbers/tables/*/measure/high", "by bounds learned with noise", ("numbers",), coarse=True),
     Field("numbers/tables/*/noise/scale", "by bounds learned with noise", ("numbers",), coarse=True),
@@ -128,6 +131,21 @@ _ESTIMATE: Final = (
     Field("promise", "for the number of records that was measured with noise", (), _ADD_REMOVE, coarse=True),
 )
 
+_SESSION_ESTIMATES: Final = tuple(
+    replace(field, path=f"{at}/estimate/{field.path}", mechanisms=("online",))
+    for at in ("session/*", "http/*v1 estimate/json")
+    for field in _ESTIMATE
+)
+"""Of sessions, in Python and over HTTP."""
+
+_SESSIONS: Final = (
+    *_SESSION_ESTIMATES,
+    Field("session/repr", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("session/*/error", "what is left, less prices for a noisy number", ("online",), _ADD_REMOVE),
+    Field("session/*/quote/error", "what is left, less prices for a noisy number", ("online",), _ADD_REMOVE),
+    Field("error", "a noisy number of records that is too small", ("online",), _ADD_REMOVE),
+)
+
 _COMMANDS: Final = (
     *(replace(field, path=f"learned.toml/{field.path}") for field in _LEARNED),
     *(replace(field, path=f"out.json/{field.path}", mechanisms=("estimate",)) for field in _ESTIMATE),
@@ -152,6 +170,7 @@ _HTTP: Final = (
     Field("*/json/*/left/*", "the total, less prices for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*v1 query/json/detail", "a price for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*v1 batch/json/detail", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*v1 estimate*/json/detail", "what is left, less prices for a noisy number", ("online",), _ADD_REMOVE),
     Field("*most=*/json/detail", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/rows/*", "drawn at random, from what is fitted to answers with noise", ("online",), coarse=True),
     Field("*/headers/content-length", "the length of the noisy numbers in it", ("online",)),
@@ -164,6 +183,7 @@ NOISY_FIELDS: Final = (
     *(replace(field, path=f"{side}/release.json/{field.path}") for side in ("parents", "children") for field in _BOTH),
     *(replace(field, path=f"http/{field.path}") for field in _HTTP),
     *_COMMANDS,
+    *_SESSIONS,
     Field("ledger/charges/*", "bought until the noisy count is precise", ("online",), _ADD_REMOVE, appears=True),
     Field("ledger/spent", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
 )

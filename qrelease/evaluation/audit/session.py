@@ -1,4 +1,4 @@
-"""Audits through the server: a session over HTTP, from the schema to refusals of every kind.
+"""Audits of sessions: over HTTP, from the schema to refusals of every kind; and of the estimates of `Curator.open`.
 
 The application is the one that is served, called as a server calls it; the noise is insecure, so that it can be the
 same for two tables.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import tempfile
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,11 +19,16 @@ from typing import TYPE_CHECKING, Any, Final
 from qrelease.data.table import Table
 from qrelease.errors import QReleaseError
 from qrelease.evaluation.audit.observed import Door, Seen, flat, ledger_seen, listening
-from qrelease.mechanisms.online.session import Online
+from qrelease.mechanisms.online.session import Online, OnlineSession
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy.costs import Cost, Neighbours
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
 from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
+from qrelease.statistics.base import Statistic
+from qrelease.statistics.mean import Mean, TextbookMean
+from qrelease.statistics.quantile import Quantile
+from qrelease.statistics.quantiles import TreeQuantiles
+from qrelease.statistics.selection import MostCommon
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -32,6 +38,12 @@ _Message = MutableMapping[str, Any]
 
 ServerStarter = Callable[[Curator, Path, Online, Cost], AbstractContextManager[tuple["ASGIApp", str]]]
 """How a server serves a curator's table: the application, and an analyst's token; `apps.server.in_process`."""
+
+
+Opener = Callable[[Curator, Online, Cost], OnlineSession]
+"""How a session is opened: as `Curator.open` does, or a broken twin of it."""
+
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
 
 def server_door(mechanism: Online, cap: Cost, serving: ServerStarter) -> Door:
@@ -57,8 +69,73 @@ def server_door(mechanism: Online, cap: Cost, serving: ServerStarter) -> Door:
     return seen
 
 
+_ESTIMATED: Final = (
+    Quantile("b"),
+    Quantile("b"),
+    Quantile("b", interval=False, by=("a",)),
+    Mean("b"),
+    MostCommon(("a", "b"), 2),
+    TreeQuantiles("b", (0.25, 0.5)),
+    TextbookMean("b"),
+)
+"""What a session estimates, one after another: one of them twice, and the last is not for sessions."""
+
+
+def estimates_door(
+    mechanism: Online, cap: Cost, statistics: Sequence[Statistic] = _ESTIMATED, opened: Opener | None = None
+) -> Door:
+    """`Curator.open`, and what the session estimates: every field, what it says beforehand, the errors, and the ledger.
+
+    Each takes a hundredth of the cap, in ε or ρ.
+
+    opened  how a session is opened; by default, as anybody does
+    """
+
+    def seen(table: Table, neighbours: Neighbours, seed: int) -> Seen:
+        found: dict[str, object] = {}
+        with (
+            Ledger.open(None, cap, neighbours=neighbours, person=table.person_column) as ledger,
+            listening(found),
+        ):
+            curator = Curator(table, ledger, Entropy.insecure(seed))
+            each = split(cap if not isinstance(cap, ApproxDP) else PureDP(cap.epsilon), 100)[0]
+            try:
+                with (opened or _opened)(curator, mechanism, split(cap, [0.9, 0.1])[0]) as session:
+                    for number, statistic in enumerate(statistics):
+                        found |= _estimated(session, statistic, each, f"session/{number} {statistic.name}")
+                    found["session/repr"] = _ADDRESS.sub("", repr(session))
+            except QReleaseError as error:
+                found["error"] = f"{type(error).__name__}: {error}"
+            found |= ledger_seen(ledger)
+        return found
+
+    return seen
+
+
+def _opened(curator: Curator, mechanism: Online, cost: Cost) -> OnlineSession:
+    return curator.open(mechanism, cost)
+
+
+def _estimated(session: OnlineSession, statistic: Statistic, cost: PureDP | ZCDP, at: str) -> dict[str, object]:
+    """The quote of an estimate, the estimate itself and what it costs, each with its error."""
+    found: dict[str, object] = {}
+    try:
+        quote = session.quote_estimate(statistic, cost)
+        found |= {f"{at}/quote/cost": str(quote.cost), f"{at}/quote/source": quote.source}
+    except QReleaseError as error:
+        found[f"{at}/quote/error"] = f"{type(error).__name__}: {error}"
+    try:
+        paid = session.estimate(statistic, cost)
+        found |= flat(paid.estimate.to_json(), f"{at}/estimate")
+        found |= {f"{at}/cost": str(paid.cost), f"{at}/source": paid.source}
+    except QReleaseError as error:
+        found[f"{at}/error"] = f"{type(error).__name__}: {error}"
+    return found
+
+
 _CONDITION_QUERY: Final = {"where": "a = 1"}
 _MARGINAL_QUERY: Final = {"marginal": ["a", "b"]}
+_QUANTILE: Final = {"statistic": "quantile:b", "epsilon": 2.0}
 _SCRIPT: Final[tuple[tuple[str, str, object], ...]] = (
     ("GET", "/v1/schema", None),
     ("POST", "/v1/quote", {"queries": [_CONDITION_QUERY, _MARGINAL_QUERY]}),
@@ -70,6 +147,15 @@ _SCRIPT: Final[tuple[tuple[str, str, object], ...]] = (
     ("POST", "/v1/query", {"where": "c = 1"}),
     ("POST", "/v1/query", {"where": "a ="}),
     ("POST", "/v1/query", []),
+    ("POST", "/v1/estimate/quote", _QUANTILE),
+    ("POST", "/v1/estimate", _QUANTILE),
+    ("POST", "/v1/estimate", _QUANTILE),
+    ("POST", "/v1/estimate", {"statistic": "mean:b", "epsilon": 2.0}),
+    ("POST", "/v1/estimate", {"statistic": "quantile:b,by=a,interval=no", "epsilon": 2.0}),
+    ("POST", "/v1/estimate?most=0", {"statistic": "most-common:a,k=1", "epsilon": 2.0}),
+    ("POST", "/v1/estimate", {"statistic": "quantile:b,q=0.25", "epsilon": 1e6}),
+    ("POST", "/v1/estimate", {"statistic": "textbook-mean:b", "epsilon": 2.0}),
+    ("POST", "/v1/estimate", {"statistic": "quantile:b", "epsilon": 2.0, "delta": 1e-9}),
     ("GET", "/v1/budget", None),
     ("GET", "/v1/history", None),
     ("GET", "/v1/synthetic?rows=3", None),

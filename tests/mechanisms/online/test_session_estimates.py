@@ -102,6 +102,20 @@ def test_a_test_of_many_cells_is_refused_before_the_charge_as_all_would_wait_for
     assert at_most.estimate(qr.IndependenceTest("a", "b"), ONE).cost == ONE
 
 
+def test_quantiles_of_many_groups_are_refused_before_the_charge_as_all_would_wait_for_them():
+    table = random_table(coded(1025, 3, 512, 513), 2000, seed=1)
+    session = opened(cap=PureDP(1000.0), table=table)
+    for statistic, told in (
+        (qr.Quantile("b", by=("a",)), "at most 1,024 groups, .* got 1,025 groups with 3 values"),
+        (qr.Quantile("c", by=("d",)), "262,144 values of all groups together, got 513 groups with 512 values"),
+    ):
+        for ask in (session.quote_estimate, session.estimate):
+            with pytest.raises(TooLarge, match=told):
+                ask(statistic, ONE)
+    assert session.spent is None
+    assert len(session.estimate(qr.Quantile("c", 0.25, interval=False, by=("b",)), PureDP(100.0)).estimate.value) == 3
+
+
 def test_a_statistic_of_ones_own_is_refused():
     """Its parameters may not tell it from another one, whose estimate would be given in its place."""
 

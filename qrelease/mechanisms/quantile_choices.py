@@ -1,0 +1,265 @@
+"""Quantiles by group by the exponential mechanism: what it is expected to be off by, and the choices themselves.
+
+`inference.chosen_quantiles` says what is chosen among, and why one choice in every group costs what one of everybody
+does: the losses of two groups never depend on the same record, or, where one is replaced, each of two moves by at most
+half of what they are taken to move by (`statistics.quantile`, *Groups*). Every quantile takes three choices, of the
+value and of the two ends of its interval, for `_SHARES` of what the quantile may cost: ε adds up, and so does ρ, of
+which the exponential mechanism at ε costs ε²/8. Where the unit is a person, costs here are those of one of her m
+records, ε/m or ρ/m²: her m records move a loss by mΔ, so at that ε/m the choice has a bounded range of ε.
+
+**What is expected**, of either way, from public facts alone, in ranks of a group squared:
+
+- *groups* all have as many records: the public number of all over that of the groups, else `ASSUMED`. For which share
+  of the cost is best, but not for whether one is good, groups of a quarter and a sixteenth of that count too: else a
+  share would be taken that is enough for large groups alone;
+- *by counts*: the variance of the noise on the records up to the quantile less its part of all, as planned, where
+  records are even over bins; and that a value is off inside its bin by a tenth of it, as it was on the tables of
+  `benchmarks.numbers --quantiles` (by 3 to 18 hundredths), where the bin has several values;
+- *by choice*: the mean squared distance of the chosen cell, where the records are even over half of the cells, in the
+  middle, and nobody is in the others: they are as far as so many of the dense cells, so that a choice far out is
+  taken for as bad as it is. And that a value is off inside its cell.
+
+Neither error is larger than that of a value drawn evenly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, final
+
+import numpy as np
+
+from qrelease._util.typing import Floats, Ints
+from qrelease.errors import InvalidInput
+from qrelease.inference.chosen_quantiles import PARTS, ChosenQuantiles, QuantileCells, exact_probability
+from qrelease.mechanisms.private_data import Private
+from qrelease.noise.calibration import better_rule, selection_epsilon
+from qrelease.privacy.costs import ZCDP, Neighbours, PureDP, split
+from qrelease.queries.measures import Measure
+from qrelease.queries.numeric import NumericQuestion
+
+ASSUMED: Final = 1_000
+"""Records of a group, where their number is not public."""
+
+MAX_SCORED: Final = 1 << 22
+"""Cells of all groups together that are scored for one question."""
+
+_SHARES: Final = (4, 1, 1)
+"""Of what a quantile may cost: for the value, and for each end of its interval."""
+
+_BETA: Final = 0.05
+"""With what probability an interval may miss, in each group."""
+
+_OFF: Final = 0.1
+"""Of a bin's width, by which a quantile read off counts is off inside it, where the bin has several values."""
+
+_TINY: Final = 1e-9
+
+EVEN: Final = (1.0,)
+VARIED: Final = (1.0, 1 / 4, 1 / 16)
+"""Sizes of groups, over the even one."""
+
+_DENSE: Final = 2
+"""The records are in one of so many cells."""
+
+
+@final
+@dataclass(frozen=True)
+class _Choice:
+    """One quantile's exact probability q = a/b, and what its losses are taken to move by."""
+
+    q: Fraction
+    moved: int
+
+    @classmethod
+    def of(cls, question: NumericQuestion, p: float, neighbours: Neighbours) -> _Choice:
+        q = exact_probability(p)
+        assert q is not None
+        a, b = q.numerator, q.denominator
+        if neighbours is Neighbours.ADD_REMOVE:
+            return cls(q, max(a, b - a))
+        return cls(q, 2 * max(a, b - a) if question.by else b)
+
+    def bound(self, cells: int, cost: PureDP | ZCDP, beta: float) -> int:
+        """What the loss of the chosen one of so many candidates is at most, with probability 1 - beta."""
+        epsilon = float(selection_epsilon(cost, better_rule(cost)))
+        return math.floor(2 * self.moved / epsilon * (math.log(cells) - math.log(beta)) * (1 + 1e-9))
+
+
+def can_choose(question: NumericQuestion) -> bool:
+    """Whether a question is of quantiles that losses in whole numbers are of, and few enough cells are to be scored."""
+    if question.kind != "quantile" or any(exact_probability(p) is None for p in question.probabilities):
+        return False
+    cells = len(QuantileCells.of(question.attribute, PARTS))
+    return cells > 1 and question.groups * cells <= MAX_SCORED
+
+
+def error_ratio(
+    question: NumericQuestion,
+    spread: Sequence[Floats],
+    cost: PureDP | ZCDP,
+    neighbours: Neighbours,
+    records: int | None,
+    sizes: Sequence[float] = EVEN,
+) -> float:
+    """The squared error that choices are expected to have over that of planned counts: the geometric mean over sizes.
+
+    spread   as `of_counts` takes it
+    cost     of all choices of the question
+    records  of all groups together; None where that is not public
+    sizes    of groups, over the even one
+    """
+    size = float(ASSUMED if records is None else records / question.groups)
+    logs = []
+    for part in sizes if question.groups > 1 else EVEN:
+        counts = of_counts(question, spread, part * size)
+        choices = of_choices(question, cost, neighbours, part * size)
+        if math.isinf(choices):
+            return math.inf
+        logs.append(math.log(max(choices, _TINY) / max(counts, _TINY)))
+    return math.exp(sum(logs) / len(logs))
+
+
+def of_counts(question: NumericQuestion, spread: Sequence[Floats], records: float) -> float:
+    """The mean over the quantiles of the squared error in ranks that planned counts are expected to have.
+
+    spread   of each quantile: the standard deviations of the count up to each bin less its part of all, (groups, m)
+    records  of a group
+    """
+    values, bins = question.values, question.attribute.values
+    of_bin = 0.0 if values.exact else (_OFF * records / bins) ** 2
+    found = []
+    for p, deviations in zip(question.probabilities, spread, strict=True):
+        at = min(int(p * bins), bins - 1)
+        noise = float(np.median(deviations[:, [max(at - 1, 0), at]] ** 2)) if bins > 1 else 0.0
+        found.append(min(noise + of_bin, _even(records)))
+    return float(np.mean(found))
+
+
+def of_choices(question: NumericQuestion, cost: PureDP | ZCDP, neighbours: Neighbours, records: float) -> float:
+    """The same of choices that together cost so much: the mean squared error over the quantiles, in ranks.
+
+    Infinite, where the cost is too small for any choice.
+    """
+    try:
+        check_choices([question], cost)
+    except InvalidInput:
+        return math.inf
+    return _expected(question, cost, neighbours, float(records))
+
+
+def check_choices(questions: Sequence[NumericQuestion], cost: PureDP | ZCDP) -> None:
+    """Raise `InvalidInput` for a cost whose parts are too small for choices."""
+    for question, whole in zip(questions, split(cost, len(questions)), strict=True):
+        for share in split(split(whole, len(question.probabilities))[-1], _SHARES):
+            selection_epsilon(share, better_rule(share))
+
+
+@lru_cache(maxsize=512)
+def _expected(question: NumericQuestion, cost: PureDP | ZCDP, neighbours: Neighbours, records: float) -> float:
+    among = QuantileCells.of(question.attribute, PARTS)
+    cells, found = len(among), list[float]()
+    inside = 0.0 if (among.low == among.high).all() else (records / cells) ** 2 / 12
+    for p, share in zip(question.probabilities, split(cost, len(question.probabilities)), strict=True):
+        choice = _Choice.of(question, p, neighbours)
+        epsilon = float(selection_epsilon(split(share, _SHARES)[0], better_rule(share)))
+        dense = max(cells // _DENSE, 1)
+        place = np.arange(cells) - (cells - dense) // 2
+        before, upto = (np.clip(part / dense, 0, 1) * records for part in (place, place + 1))
+        wanted = p * records
+        off = np.maximum(np.maximum(before - wanted, wanted - upto), 0.0)
+        with np.errstate(under="ignore"):
+            likely = np.exp(-epsilon * choice.q.denominator * off / (2 * choice.moved))
+        distance = (np.abs(place + 0.5 - p * dense) - 0.5).clip(0) * records / dense
+        found.append(min(float(likely @ distance**2 / likely.sum()) + inside, _even(records)))
+    return float(np.mean(found))
+
+
+def _even(records: float) -> float:
+    """Of a value drawn evenly among a group's."""
+    return records**2 / 6
+
+
+def choose_quantiles(
+    private: Private, questions: Sequence[NumericQuestion], cost: PureDP | ZCDP
+) -> tuple[ChosenQuantiles, ...]:
+    """Choose the quantiles of each question, for equal shares of a cost. Raises `BudgetExceeded` before any draw."""
+    shares = split(cost, len(questions))
+    return tuple(_chosen(private, question, share) for question, share in zip(questions, shares, strict=True))
+
+
+def _chosen(private: Private, question: NumericQuestion, cost: PureDP | ZCDP) -> ChosenQuantiles:
+    parts = PARTS if private.has_points(question.column) else 1
+    cells = QuantileCells.of(question.attribute, parts)
+    table = private.values_by_group(
+        question.by, question.column, cells.first, Measure(question.column, 0, where=question.where)
+    )
+    picks: tuple[list[Ints], list[Ints], list[Ints]] = [], [], []
+    reach, rule = [], better_rule(cost)
+    for p, whole in zip(question.probabilities, split(cost, len(question.probabilities)), strict=True):
+        choice, shares = _Choice.of(question, p, private.neighbours), split(whole, _SHARES)
+        told = f"quantile {p:g} of {question.column}{' by ' if question.by else ''}{' * '.join(question.by)}"
+        for side, share, into in zip((0, -1, 1), shares, picks, strict=True):
+            offset = choice.bound(len(cells) + 1, share, _BETA / 2) if side else 0
+            scores = -losses(table, choice.q, side, offset)
+            place = private.select_apart(
+                told if not side else f"{told}, {side * offset / choice.q.denominator:+g} ranks",
+                scores,
+                choice.moved,
+                share,
+                rule,
+            )
+            if side:
+                place = np.maximum(place - 1, 0) if side < 0 else np.minimum(place, len(cells) - 1)
+            into.append(place)
+        reach.append(choice.bound(len(cells), shares[0], 0.5) / choice.q.denominator)
+    value, low, high = (np.stack(part, axis=1) for part in picks)
+    return ChosenQuantiles(question, parts, rule, value, low, high, tuple(reach))
+
+
+def foreseen_choices(
+    questions: Sequence[NumericQuestion], cost: PureDP | ZCDP | None, neighbours: Neighbours, records: int
+) -> Iterator[ChosenQuantiles]:
+    """What would be chosen without noise, with the ends that are typical, were records even over groups and bins."""
+    for question, whole in zip(questions, split(cost, len(questions)) if cost is not None else (), strict=True):
+        cells, n = QuantileCells.of(question.attribute, PARTS), records / question.groups
+        bins = question.attribute.values
+        _, first, sizes = np.unique(_bins(question, cells), return_inverse=True, return_counts=True)
+        upto = (n / bins / sizes[first]).cumsum()
+        picks, reach = list[Ints](), []
+        for p, part in zip(question.probabilities, split(whole, len(question.probabilities)), strict=True):
+            choice, shares = _Choice.of(question, p, neighbours), split(part, _SHARES)
+            far = choice.bound(len(cells) + 1, shares[1], _BETA / 2) + choice.bound(len(cells) + 1, shares[1], 0.5)
+            ranks = p * n + np.array([0.0, -far, far]) / choice.q.denominator
+            picks.append(np.clip(np.searchsorted(upto, ranks * (1 - _TINY)), 0, len(cells) - 1))
+            reach.append(choice.bound(len(cells), shares[0], 0.5) / choice.q.denominator)
+        value, low, high = (np.tile(part, (question.groups, 1)) for part in np.stack(picks, axis=1))
+        yield ChosenQuantiles(question, PARTS, better_rule(whole), value, low, high, tuple(reach))
+
+
+def _bins(question: NumericQuestion, cells: QuantileCells) -> Ints:
+    """The bin that each cell is in, (K,)."""
+    found: Ints = np.searchsorted(question.values.low, cells.low, side="right") - 1
+    return found
+
+
+def losses(table: Ints, q: Fraction, side: int = 0, offset: int = 0) -> Ints:
+    """How far each cell is from being a q-quantile of its group, (groups, K), in b-ths of a rank: see the module.
+
+    table   how many records of each group are in each cell, (groups, K)
+    side    -1 or 1 for an end of an interval: then there is one candidate more, before the cells or after them
+    offset  by how many b-ths of a rank the target is shifted, to that side
+    """
+    a, b = q.numerator, q.denominator
+    upto, n = table.cumsum(axis=1), table.sum(axis=1, keepdims=True)
+    less, more, shift = upto - table, n - upto, -side * offset
+    inside: Ints = np.maximum(np.maximum(b * less - a * n + shift, b * more - (b - a) * n - shift), 0)
+    if not side:
+        return inside
+    beyond = np.maximum((a if side < 0 else b - a) * n - offset, 0)
+    found: Ints = np.concatenate([beyond, inside] if side < 0 else [inside, beyond], axis=1)
+    return found

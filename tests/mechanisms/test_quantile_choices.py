@@ -1,0 +1,453 @@
+"""Quantiles chosen by the exponential mechanism beside planned sums: what they cost, where they are taken, and how
+right their intervals are. Exact laws on small tables, and broken twins that are convicted."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from worlds import BOTH, neighbouring, table_of
+
+import qrelease as qr
+from qrelease.data.domain import Attribute, Domain
+from qrelease.data.table import Table
+from qrelease.errors import BudgetExceeded, InvalidInput
+from qrelease.evaluation.audit import Distribution, compare, enumerated
+from qrelease.inference.chosen_quantiles import PARTS, ChosenQuantiles
+from qrelease.mechanisms.number_sums import NumberSums, divided
+from qrelease.mechanisms.private_data import Private
+from qrelease.mechanisms.quantile_choices import can_choose, choose_quantiles, error_ratio, losses
+from qrelease.noise.calibration import selection_epsilon
+from qrelease.noise.entropy import Entropy
+from qrelease.privacy import ZCDP, ApproxDP, Filter, PureDP
+from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.unit import Unit
+from qrelease.queries.numeric import NumericQuestion
+from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
+from qrelease.statistics import quantile
+from qrelease.statistics.grid import Numbers
+
+ADD, SWAP = BOTH
+DOMAIN = Domain(
+    (
+        Attribute("g", "coded", codes=2, ordered=True),
+        Attribute("x", "number", edges=(0, 1, 2, 3, 4), integer=True, missing=("",)),
+    )
+)
+TABLES = [
+    table_of(DOMAIN, rows)
+    for rows in ([], [[0, 3]], [[1, 0], [0, 2], [1, 4]], [[1, 3], [1, 3], [0, 0], [0, 1]], [[0, 1]] * 6)
+]
+COSTS = [ZCDP(0.5), PureDP(1.0)]
+
+
+def law_of(scores, epsilon, sensitivity, rule):
+    """The chances of each candidate, exactly as both rules have them."""
+    weights = np.exp(float(epsilon) / (2 * sensitivity) * (scores - scores.max()).astype(float))
+    if rule == "exponential":
+        return weights / weights.sum()
+    found = np.zeros(len(weights))
+    for i, weight in enumerate(weights):
+        coins = np.array([1.0])  # of how many others have heads: one of those with heads is drawn evenly
+        for other in np.delete(weights, i):
+            coins = np.convolve(coins, [1 - other, other])
+        found[i] = weight * (coins / np.arange(1, len(coins) + 1)).sum()
+    return found
+
+
+class Listed:
+    """Stands for `Private`, and keeps the exact law of each choice in place of drawing it."""
+
+    moved = staticmethod(lambda sensitivity: sensitivity)
+
+    def __init__(self, table, neighbours, choices=None):
+        self.private = Private(table, neighbours, Filter(ZCDP(1e6)), Entropy.insecure(1))
+        self.neighbours, self.choices, self.laws = neighbours, choices, []
+
+    def has_points(self, name):
+        return self.private.has_points(name)
+
+    def values_by_group(self, *asked):
+        return self.private.values_by_group(*asked)
+
+    def select_apart(self, what, scores, sensitivity, cost, rule):
+        epsilon = selection_epsilon(cost, rule)
+        found = [law_of(part, epsilon, self.moved(sensitivity), rule) for part in scores]
+        self.laws += found
+        if self.choices is None:
+            return np.zeros(len(scores), np.int64)
+        return np.array([self.choices.draw(Distribution(dict(enumerate(law.tolist())))) for law in found])
+
+
+class AsOfTheMedian(Listed):
+    """The mistake: the losses of any quantile taken to move as a median's do."""
+
+    moved = staticmethod(lambda sensitivity: 1)
+
+
+class EachGroupAlone(Listed):
+    """The mistake: the whole cost for each of the two groups that a replaced record may be in."""
+
+    moved = staticmethod(lambda sensitivity: max(sensitivity // 2, 1))
+
+
+class AsCounts(Listed):
+    """The mistake: twice the rate, which is for scores that all move the same way."""
+
+    moved = staticmethod(lambda sensitivity: sensitivity / 2)
+
+
+def told_apart(question, first, second, cost, relation, kind=Listed):
+    """By how much of their cost all choices tell two tables apart: the worst outcome's ε, or the largest of the
+    divergences of ZCDP at some orders. The choices are independent, so the parts of their laws add up."""
+    parsed, sides = NumericQuestion.parse(first.domain, question), []
+    for table in (first, second):
+        private = kind(table, relation)
+        choose_quantiles(private, [parsed], cost)
+        sides.append(private.laws)
+    if isinstance(cost, PureDP):
+        return max(sum(np.log(a / b).max() for a, b in zip(*order, strict=True)) for order in (sides, sides[::-1])) / (
+            cost.epsilon
+        )
+    worst = 0.0
+    for alpha in (1.01, 1.5, 2.0, 4.0, 16.0):
+        logs = (alpha * np.log(a) + (1 - alpha) * np.log(b) for a, b in zip(*sides, strict=True))
+        divergence = sum(np.logaddexp.reduce(part) for part in logs) / (alpha - 1)
+        worst = max(worst, divergence / alpha / cost.rho)
+    return worst
+
+
+def worst(question, cost, relation, kind=Listed):
+    pairs = [(t, other) for t in TABLES for other in neighbouring(t, relation)]
+    return max(told_apart(question, a, b, cost, relation, kind) for a, b in pairs)
+
+
+ASKED = ["quantile(.5):x by g", "quantile(.1,.75):x by g where g = 1", "quantile(.9):x"]
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+@pytest.mark.parametrize("question", ASKED)
+def test_no_neighbour_is_told_apart_by_more_than_was_paid(question, cost, relation):
+    found = worst(question, cost, relation)
+    assert 0.02 < found <= 1 + 1e-9
+
+
+EIGHT = Domain((Attribute("g", "coded", codes=2, ordered=True), Attribute("x", "coded", codes=8, ordered=True)))
+CONVICTING = [
+    (AsOfTheMedian, "quantile(.9):x", PureDP(1.0), [(0, 0), (0, 1), (0, 6), *[(1, 0)] * 4, (1, 1)], (1, 7), None),
+    (AsOfTheMedian, "quantile(.9):x", ZCDP(0.5), [*[(0, 1)] * 4, (0, 6), (0, 6), (1, 0), (1, 0)], (0, 7), None),
+    (
+        EachGroupAlone,
+        "quantile(.75):x by g",
+        PureDP(1.0),
+        [(0, 6), (0, 6), *[(0, 7)] * 3, (1, 1), (1, 1), (1, 6)],
+        (0, 7),
+        (1, 7),
+    ),
+    (AsCounts, "quantile(.5):x", PureDP(1.0), [(0, 1), (0, 1), (0, 7)], (0, 0), (0, 7)),
+    (AsCounts, "quantile(.5):x", ZCDP(0.5), [(1, 6)], (0, 7), (1, 0)),
+]
+
+
+@pytest.mark.parametrize(("twin", "question", "cost", "rows", "one", "other"), CONVICTING)
+def test_broken_twins_are_convicted(twin, question, cost, rows, one, other):
+    """One record more, or one in the place of another; the choices as they are pass with the same tables."""
+    relation = ADD if other is None else SWAP
+    first, second = table_of(EIGHT, [*rows, one]), table_of(EIGHT, rows if other is None else [*rows, other])
+    assert told_apart(question, first, second, cost, relation) < 0.8
+    assert told_apart(question, first, second, cost, relation, twin) > 1.02
+
+
+def test_the_output_listed_in_full():
+    """The joint law of a quantile and its interval in two groups, enumerated, and its twin."""
+    question, cost = NumericQuestion.parse(DOMAIN, "quantile(.9):x"), PureDP(1.5)
+
+    def run(kind):
+        def mechanism(table, choices):
+            (found,) = choose_quantiles(kind(table, ADD, choices), [question], cost)
+            return tuple(np.concatenate([found.value, found.low, found.high]).reshape(-1).tolist())
+
+        return mechanism
+
+    tables = [table_of(DOMAIN, [[0, 0]] * 9 + more) for more in ([], [[1, 3]])]
+    right, wrong = (
+        compare(*(enumerated(run(kind), t, least=1e-9) for t in tables), cost) for kind in (Listed, AsOfTheMedian)
+    )
+    assert not right.convicted
+    assert wrong.convicted
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+def test_a_person_moves_at_most_m_records(relation, cost):
+    most = 3
+    unit = Unit(relation, most)
+    start = [[0, 0]] * 4 + [[1, 2]]
+    first = table_of(DOMAIN, [*start, *[[0, 3]] * most])
+    second = table_of(DOMAIN, start if relation is ADD else [*start, *[[1, 0]] * most])
+    of_person = most if isinstance(cost, PureDP) else most**2
+    mine = told_apart("quantile(.9):x by g", first, second, unit.of_a_record(cost), unit.relation) / of_person
+    careless = told_apart("quantile(.9):x by g", first, second, cost, unit.relation)
+    assert mine <= 1 + 1e-9
+    assert careless > 1.05
+
+
+def test_the_law_that_is_listed_is_the_one_that_is_drawn():
+    scores, cost = np.array([[0, -1, -3], [-2, 0, -2]]), PureDP(2.0)
+    for spent, rule in ((cost, "permute-and-flip"), (ZCDP(0.5), "exponential")):
+        private = Private(
+            TABLES[2], ADD, Filter(ZCDP(1e9) if rule == "exponential" else PureDP(1e6)), Entropy.insecure(3)
+        )
+        drawn = np.array([private.select_apart("quantile", scores, 1, spent, rule) for _ in range(3000)])
+        for group in range(2):
+            law = law_of(scores[group], selection_epsilon(spent, rule), 1, rule)
+            seen = np.bincount(drawn[:, group], minlength=3) / len(drawn)
+            assert np.abs(seen - law).max() < 0.04
+            assert np.abs(seen - law_of(scores[group], 3 * selection_epsilon(spent, rule), 1, rule)).max() > 0.05
+
+
+def test_nothing_is_drawn_beyond_the_charge():
+    private = Private(TABLES[2], ADD, Filter(PureDP(0.5)), Entropy.insecure(1))
+    with pytest.raises(BudgetExceeded):
+        private.select_apart("quantile", np.zeros((2, 3), np.int64), 1, PureDP(1.0), "permute-and-flip")
+    assert not private.spends
+
+
+def test_losses_are_those_of_the_statistic_by_which_they_are_proved():
+    rng = np.random.default_rng(0)
+    for q in (Fraction(1, 2), Fraction(9, 10), Fraction(1, 4)):
+        table = rng.poisson(1.5, (6, 7))
+        for side, offset in ((0, 0), (-1, 13), (1, 13)):
+            found = losses(table, q, side, offset)
+            for row, line in zip(found, table, strict=True):
+                numbers = Numbers.counted(line)
+                wanted = (
+                    quantile.end_losses(numbers, q, 7, side, offset)
+                    if side
+                    else quantile.losses(numbers, q, np.arange(7))
+                )
+                assert row.tolist() == wanted.tolist()
+
+
+WIDE = Domain(
+    (
+        Attribute("x", "number", edges=(0, 10, 20, 40, 100), within=(0, 99), step=1, missing=("NA",)),
+        Attribute("g", "category", categories=("a", "b", "c")),
+        Attribute("h", "coded", codes=2, ordered=True),
+    )
+)
+
+
+def people(rows=20_000, seed=0, parts=(0.6, 0.39, 0.01)):
+    rng = np.random.default_rng(seed)
+    g, h = rng.choice(3, rows, p=parts), rng.integers(0, 2, rows)
+    x = np.clip(np.round(rng.normal(22 + 6 * g, 9)), 0, 99).astype(np.int64)
+    gone = rng.random(rows) < 0.05
+    bins = np.where(gone, 4, np.searchsorted([10, 20, 40], x, side="right"))
+    return Table(WIDE, (bins, g, h), None, (np.where(gone, 100, x), None, None)), np.where(gone, -1, x), g, h
+
+
+def released(questions, cost, relation=ADD, seed=7, table=None, **options):
+    table = people()[0] if table is None else table
+    with Ledger.open(None, cost, neighbours=relation) as ledger:
+        curator = Curator(table, ledger, Entropy.insecure(seed))
+        return curator.release(NumberSums(questions, **options), Workload.marginals(WIDE, [["g"]]), cost)
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("cost", [ZCDP(0.2), PureDP(2.0), ApproxDP(2.0, 1e-6)], ids=str)
+def test_answers_and_intervals_of_a_release(cost, relation):
+    question = "quantile(.5,.9):x by g where h = 1"
+    release = released([question, "mean:x by g"], cost, relation, quantiles="exponential")
+    (choices,) = release.measured_sums.chosen
+    assert choices.rule == ("exponential" if isinstance(cost, ZCDP) else choices.rule)
+    found = release.measured_sums.answer(question, release.measurements)
+    assert f"among {len(choices.cells)} cells" in found.way
+    _, x, g, h = people()
+    for line, (group, p) in enumerate((group, p) for group in range(3) for p in (0.5, 0.9)):
+        exact = np.quantile(x[(g == group) & (h == 1) & (x >= 0)], p, method="inverted_cdf")
+        assert found.low[line] <= exact <= found.high[line]
+        if group < 2:
+            assert abs(found.value[line] - exact) <= 2
+            assert relation is SWAP or p > 0.5 or found.high[line] - found.low[line] < 30
+    assert np.array_equal(release.table("quantile(.9):x by g where h = 1").value, found.model[1::2])
+    assert sum(s.what.startswith("select quantile") for s in release.spends) == 6
+
+
+@pytest.mark.parametrize("cost", [ZCDP(0.002), PureDP(0.2)], ids=str)
+def test_intervals_cover(cost):
+    """The quantile, in nineteen of twenty draws at least, also of groups in which nothing can be told."""
+    table, x, g, _ = people(2_000, 3, (0.8, 0.18, 0.02))
+    question = NumericQuestion.parse(WIDE, "quantile(.25):x by g")
+    missed, drawn, widths = np.zeros(3), 300, []
+    exact = [np.quantile(x[(g == k) & (x >= 0)], 0.25, method="inverted_cdf") for k in range(3)]
+    for seed in range(drawn):
+        private = Private(table, ADD, Filter(cost), Entropy.insecure(seed))
+        (choices,) = choose_quantiles(private, [question], cost)
+        (value, low, high), (model, least, most) = choices.answer([0], np.array([1600.0, 360.0, 40.0]))
+        missed += [not a <= v <= b for v, a, b in zip(exact, low[:, 0], high[:, 0], strict=True)]
+        widths.append((high - low)[:, 0])
+        assert (least <= model).all()
+        assert (model <= most).all()
+        assert (value <= high).all()
+    assert (missed / drawn <= 0.05).all()
+    width = np.mean(widths, axis=0)
+    assert width[0] < 35 < width[2]
+
+
+def test_small_groups_are_pooled_and_large_ones_are_not():
+    question = NumericQuestion.parse(WIDE, "quantile(.5):x by g")
+    places = np.array([[3], [9], [40]])
+    choices = ChosenQuantiles(question, PARTS, "exponential", places, places, places, (50.0,))
+    (value, *_), (model, low, high) = choices.answer([0], np.array([1000.0, 5000.0, 20.0]))
+    assert model[:2].tolist() == value[:2].tolist()
+    assert model[2] == value[1] != value[2]
+    assert low[2] <= model[2] <= value[2] <= high[2]
+    (_, *_), (same, *_) = choices.answer([0], np.array([1.0, 2.0, 3.0]))
+    assert same.tolist() == value.tolist()
+
+
+def chosen(questions, cost, relation=ADD, **options):
+    return divided(NumberSums(questions, **options), Workload.marginals(WIDE, [["g"]]), cost, relation).chosen
+
+
+FEW, MANY = "quantile(.5):x by g", "quantile(.1,.2,.3,.4,.5,.6,.7,.8,.9):x by g*h"
+
+
+def test_few_quantiles_of_large_groups_are_chosen_and_many_of_small_ones_are_not():
+    assert chosen([FEW], PureDP(1.0), records=60_000) == (FEW,)
+    assert chosen([FEW], ZCDP(0.5), records=60_000) == (FEW,)
+    assert chosen([FEW], ApproxDP(1.0, 1e-6), SWAP, records=600_000) == (FEW,)
+    assert not chosen([MANY], PureDP(1.0), records=6_000)
+    assert not chosen([FEW], PureDP(0.01), records=600)
+    assert not chosen(["mean:x by g", "quantile(0):x", "quantile(.12345):x by g"], PureDP(1.0))
+    assert not chosen([FEW], PureDP(1.0), records=60_000, quantiles="counts")
+    assert not chosen([FEW], PureDP(1.0))  # it may be about few records
+    assert chosen([MANY, "mean:x"], PureDP(1.0), records=600, quantiles="exponential") == (MANY,)
+    assert chosen(["mean:x", " " + FEW], ZCDP(0.5), records=60_000) == (" " + FEW,)
+
+
+def test_what_is_chosen_follows_from_public_facts_alone():
+    """Two tables that are as different as can be have their quantiles answered in one way, at the same noise."""
+    empty = Table(WIDE, tuple(np.zeros(0, np.int64) for _ in range(3)), None, (np.zeros(0, np.int64), None, None))
+    asked = [FEW, "mean:x by g"]
+    full, none = (released(asked, PureDP(1.0), table=t, records=60_000) for t in (people()[0], empty))
+    assert full.measured_sums.chosen
+    assert [s.what for s in full.spends] == [s.what for s in none.spends]
+    assert [s.cost for s in full.spends] == [s.cost for s in none.spends]
+
+
+def test_a_larger_share_is_predicted_to_be_no_worse():
+    question = NumericQuestion.parse(WIDE, FEW)
+    spread = [np.full((1, 4), 8.0)]
+    found = [error_ratio(question, spread, PureDP(e), ADD, 30_000) for e in (1e-3, 3e-3, 0.01, 0.1, 1.0)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] > 1 > found[-1]
+
+
+def test_no_question_is_predicted_to_be_worse_than_by_counts_alone():
+    from qrelease.mechanisms.number_sums import by_counts, division_plan
+
+    workload, cost = Workload.marginals(WIDE, [["g"]]), ZCDP(0.5)
+    sums = NumberSums([FEW, "mean:x by g", "sum:x"], records=60_000)
+    counts, choices = by_counts(sums, workload, cost, ADD), divided(sums, workload, cost, ADD)
+    assert choices.chosen == (FEW,)
+    before, after = (division_plan(sums, workload, {}, d, ADD).errors(d.sums) for d in (counts, choices))
+    assert (after[1:] <= before[1:] * (1 + 1e-9)).all()
+    paid = Filter(cost)
+    paid.spend(choices.choosing)
+    paid.spend(choices.sums)
+
+
+@pytest.mark.parametrize("options", [{"quantiles": "best of all"}, {"records": -1}, {"records": 2.5}])
+def test_parameters_that_are_none(options):
+    with pytest.raises(InvalidInput, match=next(iter(options))):
+        NumberSums([FEW], **options)
+
+
+def test_a_table_of_bins_has_its_bins_for_cells():
+    _, x, g, h = people()
+    bins = np.where(x < 0, 4, np.searchsorted([10, 20, 40], x, side="right"))
+    release = released([FEW], ZCDP(0.5), table=Table(WIDE, (bins, g, h)), quantiles="exponential")
+    found = release.measured_sums.answer(FEW, release.measurements)
+    assert "among 4 cells" in found.way
+    assert (found.low[:2].tolist(), found.high[:2].tolist()) == ([20, 20], [39, 39])
+
+
+def test_a_grid_that_is_too_fine_for_its_groups_is_counted():
+    domain = Domain.coded({"x": 1 << 20, "g": 8})
+    assert not can_choose(NumericQuestion.parse(domain, "quantile(.5):x by g"))
+    assert can_choose(NumericQuestion.parse(domain, "quantile(.5):x"))
+
+
+def test_a_saved_release_gives_the_same_and_is_verified(tmp_path):
+    release = released([FEW, "mean:x by g"], ZCDP(0.5), records=20_000)
+    assert release.measured_sums.chosen
+    release.save(tmp_path / "out")
+    loaded = qr.load(tmp_path / "out")
+    one, other = (made.table(FEW, intervals=True) for made in (release, loaded))
+    assert one.equals(other)
+    checks = {c.name: c for c in qr.verify(tmp_path / "out").checks}
+    assert all(checks[name].holds for name in ("files", "id", "cost", "mechanism", "noise", "numbers", "answers"))
+    lines = (tmp_path / "out" / "numbers.csv").read_text().splitlines()
+    assert sum("each chosen among" in line for line in lines) == 3
+    content = json.loads((tmp_path / "out" / "release.json").read_text())
+    assert (
+        content["mechanism"]["parameters"]["chosen"]["questions"] == [FEW]
+        if "parameters" in content["mechanism"]
+        else True
+    )
+    counts = released([FEW], ZCDP(0.5), quantiles="counts")
+    counts.save(tmp_path / "counts")
+    assert "chosen" not in json.loads((tmp_path / "counts" / "release.json").read_text())["numbers"]  # as before
+    assert not qr.load(tmp_path / "counts").measured_sums.chosen
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"value": [[0], [1], [99]]}, "places among"),
+        ({"rule": "argmax"}, "permute-and-flip"),
+        ({"reach": [-1.0]}, "reach"),
+        ({"low": [[0.5], [1], [1]]}, "places among"),
+        ({"parts": 0}, "parts"),
+        ({"question": "mean:x by g"}, "chosen by"),
+    ],
+)
+def test_forged_choices_are_refused(tmp_path, change, said):
+    release = released([FEW], ZCDP(0.5), records=20_000)
+    release.save(tmp_path / "out")
+    file = tmp_path / "out" / "release.json"
+    content = json.loads(file.read_text())
+    content["numbers"]["chosen"][0].update(change)
+    file.write_text(json.dumps(content))
+    with pytest.raises(InvalidInput, match=said):
+        qr.load(tmp_path / "out")
+
+
+def test_choices_that_nobody_paid_for_do_not_hold(tmp_path):
+    release = released([FEW], ZCDP(0.5), quantiles="counts")
+    (paid,) = released([FEW], ZCDP(0.5), records=20_000).measured_sums.chosen
+    forged = replace(release, measured_sums=replace(release.measured_sums, chosen=(paid,)))
+    forged.save(tmp_path / "out")
+    found = {c.name: c for c in qr.verify(tmp_path / "out").checks}
+    assert found["noise"].holds is False
+    assert "choices for quantiles" in found["noise"].found
+
+
+@pytest.mark.parametrize(
+    ("quantiles", "cost"),
+    [
+        *(("best", cost) for cost in (PureDP(1e-320), ZCDP(1e-30))),
+        *(("exponential", cost) for cost in (PureDP(1e-320), PureDP(1e-13), ZCDP(1e-30))),
+    ],
+)
+def test_a_cost_that_is_too_small_is_refused_before_the_charge(cost, quantiles):
+    with Ledger.open(None, PureDP(1.0) if isinstance(cost, PureDP) else ZCDP(1.0)) as ledger:
+        curator = Curator(people(100)[0], ledger, Entropy.insecure(1))
+        with pytest.raises(InvalidInput, match=r"too small|beyond"):
+            curator.release(NumberSums([FEW], quantiles=quantiles), Workload.marginals(WIDE, [["g"]]), cost)
+        assert ledger.spent is None
