@@ -82,10 +82,12 @@ AIM (OpenDP) and MST (OpenDP) are those of OpenDP 0.16 with its extra `mbi`, whi
 by `benchmarks/adapters/opendp_tables.py` in another environment. The codes of each column are public, ρ is from (ε, δ)
 by OpenDP's own conversion, and exactly as many records are drawn as there are. AIM is given all three-way marginals and
 a model of 4 MB, as that of dpmm is (OpenDP's default is 80 MB); what else there is, also of MST, is OpenDP's default,
-by which half of the budget measures columns one by one. On wide tables AIM's time goes into scoring: each round it asks
-the model for each of several hundred marginals, one after another, as many small operations of JAX. In a profile of
-nltcs at ε = 1 that was 87 % of the samples, and of about 22 CPU seconds a round two were the fit with its compilation.
-So neither JAX's compilation cache, which would not know the programs of another round, nor a GPU would gain much there.
+by which half of the budget measures columns one by one (on planes at ε = 1 a sixteenth, as in AIM's paper, was no
+better). Few of its seconds are arithmetic. In a profile of nltcs at ε = 1, 87 % of the samples were scores: each round
+asks the model for each of 696 marginals, one after another, as many small operations of JAX; and of about 22 CPU
+seconds a round two were the fit. On flights, with few marginals, JAX traced and compiled for 766 of 870 seconds of the
+wall: each round's fit is another program. JAX's compilation cache saved a seventh of MST's seconds on planes the second
+time, and is not used; a GPU would have little to do.
 
 SWIFT and dpsynth are not in the package index, and private-pgm's `mbi` 2.0 there has no mechanisms: they were not run.
 """
@@ -313,7 +315,7 @@ def markdown() -> str:
     machines = sorted({line["machine"] for line in synthetic})
     parts += where_others_are_better(synthetic)
     commands = "python -m benchmarks.synthesizers --data DIR --only TABLE --epsilon E --methods M --seed 0"
-    parts += [f"`{commands}` (with `--peers PYTHON` for others) makes a line; {'; '.join(machines)}.", PEERS.rstrip()]
+    parts += [f"`{commands}` (with `--peers PYTHON` for dpmm's, `--opendp PYTHON` for OpenDP's) makes a line; {'; '.join(machines)}.", PEERS.rstrip()]
     quoted = ", ".join(f"{l1:g} (ε = {epsilon:g})" for (_, epsilon), (l1, _) in AIM.items())
     left = not_run(synthetic)
     parts += [NOT_RUN.format(listed=left).rstrip()] if left else []
