@@ -315,7 +315,8 @@ def markdown() -> str:
     machines = sorted({line["machine"] for line in synthetic})
     parts += where_others_are_better(synthetic)
     commands = "python -m benchmarks.synthesizers --data DIR --only TABLE --epsilon E --methods M --seed 0"
-    parts += [f"`{commands}` (with `--peers PYTHON` for dpmm's, `--opendp PYTHON` for OpenDP's) makes a line; {'; '.join(machines)}.", PEERS.rstrip()]
+    others = "with `--peers PYTHON` for dpmm's, with `--opendp PYTHON` for OpenDP's"
+    parts += [f"`{commands}` ({others}) makes a line; {'; '.join(machines)}.", PEERS.rstrip()]
     quoted = ", ".join(f"{l1:g} (ε = {epsilon:g})" for (_, epsilon), (l1, _) in AIM.items())
     left = not_run(synthetic)
     parts += [NOT_RUN.format(listed=left).rstrip()] if left else []

@@ -177,7 +177,8 @@ def why_stopped(job: Job, error: subprocess.CalledProcessError, seconds: float) 
 
     The seconds are those measured: the system's limit is by its ticks, which may be some percent off.
     """
-    last = (str(error.stderr).strip().splitlines() or [f"it ended with {error.returncode}"])[-1]
+    said = [line.strip() for line in str(error.stderr).splitlines() if any(map(str.isalpha, line))]
+    last = (said or [f"it ended with {error.returncode}"])[-1]
     if error.returncode == -signal.SIGXCPU:
         return f"not done after {seconds:,.0f} CPU seconds"
     if "MemoryError" in last:

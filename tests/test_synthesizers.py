@@ -50,16 +50,29 @@ m = c_or_m(make_gaussian=lambda domain, metric, scale: scale)
 mbi = c_or_m(AIM=lambda **options: ("AIM", options), MST=lambda **options: ("MST", options))
 
 
+class OpenDPException(Exception): pass
+
+
 class Context:
+    losses = []
+
     @staticmethod
     def compositor(data, privacy_unit, privacy_loss, split_evenly_over):
-        assert (privacy_unit, privacy_loss, split_evenly_over) == (1, 0.5 / 5.0**2, 1)
+        assert (privacy_unit, split_evenly_over) == (1, 1)
+        Context.losses.append(privacy_loss)
         found = Context()
         found.frame = data.collect()
         return found
 
     def query(self): return self
-    def release(self): return self
+
+    def release(self):
+        first, *later = Context.losses
+        assert first == 0.5 / 5.0**2
+        if not later:
+            raise OpenDPException("insufficient budget for query")
+        assert len(later) == 1 and 0.99999 * first < later[0] < first
+        return self
 
     def select(self, *columns):
         assert columns == ("a", "b", "c")
@@ -130,6 +143,7 @@ def test_what_is_stopped_says_why_and_what_it_used(folder: Path) -> None:
     line = line_of(folder, "raise ValueError('a | b')")
     assert line["failed"] == "ValueError: a | b"
     assert "| ValueError: a \\| b | – | – |" in page.row_of(line)
+    assert line_of(folder, """raise ValueError('told\\n")')""")["failed"] == "ValueError: told"
 
 
 @pytest.mark.parametrize("method", ["aim-opendp", "mst-opendp"])
@@ -143,6 +157,7 @@ def test_a_table_of_opendp_has_the_codes_of_the_columns_by_name(folder: Path, me
     assert "failed" not in line
     assert line["l1"] == 0.0  # the very table, whose columns came in another order
     assert line["version"] == "OpenDP 0, mbi 0"
+    assert line["tries"] == 2  # the first one's budget was too small by a rounding
     assert {"cpu_seconds", "compile_seconds", "peak_mib"} <= {*line}
     assert f"--methods {method} " in line["command"]
 
