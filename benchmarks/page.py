@@ -87,7 +87,9 @@ better). Few of its seconds are arithmetic. In a profile of nltcs at ε = 1, 87 
 asks the model for each of 696 marginals, one after another, as many small operations of JAX; and of about 22 CPU
 seconds a round two were the fit. On flights, with few marginals, JAX traced and compiled for 766 of 870 seconds of the
 wall: each round's fit is another program. JAX's compilation cache saved a seventh of MST's seconds on planes the second
-time, and is not used; a GPU would have little to do.
+time, and is not used; a GPU would have little to do. MST on tables of six columns or more often ends with "insufficient
+budget", as the shares of its budget are more than the whole by a rounding: it is tried again with a millionth less of
+ρ, and its seconds are those of the last try.
 
 SWIFT and dpsynth are not in the package index, and private-pgm's `mbi` 2.0 there has no mechanisms: they were not run.
 """
