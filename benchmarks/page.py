@@ -78,18 +78,8 @@ many records as there are. What each is given matters:
   column). Such a model knows of three columns only what the pairs along its tree say, however large ε is, so its L1
   levels off. PrivBayes with a larger `degree` was not run.
 
-AIM (OpenDP) and MST (OpenDP) are those of OpenDP 0.16 with its extra `mbi`, which fits by private-pgm 1.1 on JAX, run
-by `benchmarks/adapters/opendp_tables.py` in another environment. The codes of each column are public, ρ is from (ε, δ)
-by OpenDP's own conversion, and exactly as many records are drawn as there are. AIM is given all three-way marginals and
-a model of 4 MB, as that of dpmm is (OpenDP's default is 80 MB); what else there is, also of MST, is OpenDP's default,
-by which half of the budget measures columns one by one (on planes at ε = 1 a sixteenth, as in AIM's paper, was no
-better). Few of its seconds are arithmetic. In a profile of nltcs at ε = 1, 87 % of the samples were scores: each round
-asks the model for each of 696 marginals, one after another, as many small operations of JAX; and of about 22 CPU
-seconds a round two were the fit. On flights, with few marginals, JAX traced and compiled for 766 of 870 seconds of the
-wall: each round's fit is another program. JAX's compilation cache saved a seventh of MST's seconds on planes the second
-time, and is not used; a GPU would have little to do. MST on tables of six columns or more often ends with "insufficient
-budget", as the shares of its budget are more than the whole by a rounding: it is tried again with a millionth less of
-ρ, and its seconds are those of the last try.
+OpenDP 0.16 has AIM and MST too (its extra `mbi`); `benchmarks/adapters/opendp_tables.py` runs them, but no figure of
+theirs is shown: MST on flights came out farther off than independent columns, and it is not known yet why.
 
 SWIFT and dpsynth are not in the package index, and private-pgm's `mbi` 2.0 there has no mechanisms: they were not run.
 """
