@@ -83,8 +83,8 @@ class Context:
         assert algorithm in (("AIM", {"queries": 3, "max_size": 4.0}), ("MST", {}))
         return self
 
-    def synthesize(self, rows):
-        assert rows == 400
+    def synthesize(self, rows, method):
+        assert (rows, method) == (400, "sample")
         return self.frame.select("c", "b", "a")
 """
 
