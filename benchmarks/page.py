@@ -78,8 +78,8 @@ many records as there are. What each is given matters:
   column). Such a model knows of three columns only what the pairs along its tree say, however large ε is, so its L1
   levels off. PrivBayes with a larger `degree` was not run.
 
-OpenDP 0.16 has AIM and MST too (its extra `mbi`); `benchmarks/adapters/opendp_tables.py` runs them, and draws records by
-`method="sample"`, as the default ties columns that nothing ties. They have no rows yet.
+OpenDP 0.16 has AIM and MST too (its extra `mbi`); `benchmarks/adapters/opendp_tables.py` runs them, and draws records
+by `method="sample"`, as the default ties columns that nothing ties. They have no rows yet.
 
 SWIFT and dpsynth are not in the package index, and private-pgm's `mbi` 2.0 there has no mechanisms: they were not run.
 """
