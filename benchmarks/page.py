@@ -23,21 +23,26 @@ Line = dict[str, Any]
 METHODS = {
     "qrelease": "qrelease, `auto`",
     "aim": "AIM",
+    "aim-opendp": "AIM (OpenDP)",
     "mst": "MST",
+    "mst-opendp": "MST (OpenDP)",
     "privbayes": "PrivBayes+PGM",
     "gaussian": "Gaussian noise",
     "independent": "independent columns",
     "floor": "sampling floor",
 }
 
+OF_OTHERS = ("aim", "aim-opendp", "mst", "mst-opendp", "privbayes")
+
 HEAD = """<!-- Drawn by `python -m benchmarks.page` from benchmarks/results: change those, not this page. -->
 
 # Benchmarks
 
 Every figure is of a line in `benchmarks/results/*.jsonl`, which names the command, the versions, the seed and the class
-of machine; `python -m benchmarks.page` draws this page from them. Noise is from fixed seeds (dpmm's is not), and the
-tables are public. One seed was run, so small differences mean nothing. Seconds are CPU seconds, on a machine that
-others used at the same time: the same run may take two or three times as many. Read them as orders of magnitude.
+of machine; `python -m benchmarks.page` draws this page from them. Noise is from fixed seeds (that of dpmm and of
+OpenDP is not), and the tables are public. One seed was run, so small differences mean nothing. Seconds are CPU seconds,
+on a machine that others used at the same time: the same run may take two or three times as many. Read them as orders of
+magnitude.
 
 ## Synthetic tables
 
@@ -73,8 +78,10 @@ many records as there are. What each is given matters:
   column). Such a model knows of three columns only what the pairs along its tree say, however large ε is, so its L1
   levels off. PrivBayes with a larger `degree` was not run.
 
+OpenDP 0.16 has AIM and MST too (its extra `mbi`); `benchmarks/adapters/opendp_tables.py` runs them, and draws records
+by `method="sample"`, as the default ties columns that nothing ties. They have no rows yet.
+
 SWIFT and dpsynth are not in the package index, and private-pgm's `mbi` 2.0 there has no mechanisms: they were not run.
-OpenDP 0.16 has AIM and MST too (its extra `mbi`); no adapter runs them yet.
 """
 
 NOT_RUN = """
@@ -178,7 +185,7 @@ def where_others_are_better(lines: list[Line]) -> list[str]:
         )
         for key, x, y in better(lines)
     ]
-    ended = [(x, beside(x, lines)) for x in lines if x["method"] in ("aim", "mst", "privbayes") and "l1" in x]
+    ended = [(x, beside(x, lines)) for x in lines if x["method"] in OF_OTHERS and "l1" in x]
     both = [(x, mine) for x, mine in ended if mine is not None]
     less = sum(x["peak_mib"] < mine["peak_mib"] for x, mine in both)
     faster = sum(x["cpu_seconds"] < mine["cpu_seconds"] for x, mine in both)
@@ -300,7 +307,8 @@ def markdown() -> str:
     machines = sorted({line["machine"] for line in synthetic})
     parts += where_others_are_better(synthetic)
     commands = "python -m benchmarks.synthesizers --data DIR --only TABLE --epsilon E --methods M --seed 0"
-    parts += [f"`{commands}` (with `--peers PYTHON` for others) makes a line; {'; '.join(machines)}.", PEERS.rstrip()]
+    others = "with `--peers PYTHON` for dpmm's, with `--opendp PYTHON` for OpenDP's"
+    parts += [f"`{commands}` ({others}) makes a line; {'; '.join(machines)}.", PEERS.rstrip()]
     quoted = ", ".join(f"{l1:g} (ε = {epsilon:g})" for (_, epsilon), (l1, _) in AIM.items())
     left = not_run(synthetic)
     parts += [NOT_RUN.format(listed=left).rstrip()] if left else []
@@ -347,7 +355,7 @@ def draw(lines: list[Line], out: Path) -> None:
     for axes in panels[len(tables) :]:
         axes.set_visible(False)
     for axes, table in zip(panels, tables, strict=False):
-        for i, ((method, name), marker) in enumerate(zip(METHODS.items(), "osD^v", strict=False)):
+        for i, ((method, name), marker) in enumerate(zip(METHODS.items(), "osD^vPX", strict=False)):
             found = sorted(
                 (x["epsilon"], x["l1"]) for x in lines if (x["table"], x["method"]) == (table, method) and "l1" in x
             )

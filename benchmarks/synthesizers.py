@@ -1,7 +1,7 @@
 """Synthetic tables of this package and of others, side by side: one object a line, kept in benchmarks/results.
 
     python -m benchmarks.synthesizers --data DIR --only titanic,nltcs --epsilon 0.1,1,10 [--methods qrelease,mst] \
-        [--peers peers/bin/python] [--out benchmarks/results/synthesizers.jsonl]
+        [--peers peers/bin/python] [--opendp opendp/bin/python] [--out benchmarks/results/synthesizers.jsonl]
 
 DIR holds NAME.csv.gz and NAME-domain.json (`{"column": size}`) of tables of integer codes, and in DIR/raw the tables
 flights, planes and rwm5yr as text, of which the columns in `RAW` are read, a record as the unit. Each measurement runs
@@ -13,9 +13,9 @@ itself; they depend on no epsilon, so each is run at the first one alone. `gauss
 answer and no table. Seconds are CPU seconds of the process, so that a busy
 machine counts less; memory is its peak. Noise is from a fixed seed and protects nobody; the tables are public.
 
-Others run in an environment of their own, by the files in benchmarks/adapters, which say how to make it: on one thread,
-as far as --limit CPU seconds and --memory GiB of addresses. What is stopped there is a line too, with `failed` in place
-of its figures and what it had used by then.
+Others run in environments of their own, dpmm's that of --peers and OpenDP's that of --opendp, by the files in
+benchmarks/adapters, which say how to make them: on one thread, as far as --limit CPU seconds and --memory GiB of
+addresses. What is stopped there is a line too, with `failed` in place of its figures and what it had used by then.
 """
 
 import argparse
@@ -48,8 +48,16 @@ from qrelease.privacy.costs import cost_of
 DELTA = 1e-9
 BESIDE = ("floor", "independent")
 OURS = ("qrelease", "gaussian", *BESIDE)
-PEERS = ("aim", "mst", "privbayes")
-OPTIONS = {"aim": "--degree 3 --model-size 4"}
+PEERS = {
+    "aim": ("dpmm_tables.py", "aim"),
+    "mst": ("dpmm_tables.py", "mst"),
+    "privbayes": ("dpmm_tables.py", "privbayes"),
+    "aim-opendp": ("opendp_tables.py", "aim"),
+    "mst-opendp": ("opendp_tables.py", "mst"),
+}
+"""The adapter of each mechanism of others, and what that calls it."""
+
+OPTIONS = {"aim": "--degree 3 --model-size 4", "aim-opendp": "--degree 3 --model-size 4"}
 CPU_LIMIT, MEMORY_LIMIT = 900, 12
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
 TARGETS = {"titanic": "Survived", "nltcs": "traveling", "acs": "0", "br2000": "0", "adult": "income>50K"} | {
@@ -142,13 +150,14 @@ def objects_in(printed: str) -> dict[str, Any]:
 
 def of_peer(job: Job, table: qr.Table) -> tuple[qr.Table, dict[str, Any]]:
     """What an adapter made, and what it says of itself."""
-    adapter = Path(__file__).parent / "adapters" / "dpmm_tables.py"
+    name, mechanism = PEERS[job.method]
+    adapter = Path(__file__).parent / "adapters" / name
     with TemporaryDirectory() as folder:
         source, sizes, out = (Path(folder, name) for name in ("table.csv", "sizes.json", "out.csv"))
         sizes.write_text(json.dumps(dict(zip(table.domain.names, table.domain.shape, strict=True))), encoding="utf-8")
         header = ",".join(f'"{name}"' for name in table.domain.names)
         np.savetxt(source, np.column_stack(table.columns), fmt="%d", delimiter=",", header=header, comments="")
-        asked = [str(adapter), job.method, str(source), str(sizes), str(out)]
+        asked = [str(adapter), mechanism, str(source), str(sizes), str(out)]
         cost = ["--epsilon", f"{job.epsilon:g}", "--delta", f"{DELTA:g}", "--seed", str(job.seed)]
         limits = ["--cpu-limit", str(job.limit), "--memory-limit", str(job.memory)]
         done = subprocess.run(
@@ -168,7 +177,8 @@ def why_stopped(job: Job, error: subprocess.CalledProcessError, seconds: float) 
 
     The seconds are those measured: the system's limit is by its ticks, which may be some percent off.
     """
-    last = (str(error.stderr).strip().splitlines() or [f"it ended with {error.returncode}"])[-1]
+    said = [line.strip() for line in str(error.stderr).splitlines() if any(map(str.isalpha, line))]
+    last = (said or [f"it ended with {error.returncode}"])[-1]
     if error.returncode == -signal.SIGXCPU:
         return f"not done after {seconds:,.0f} CPU seconds"
     if "MemoryError" in last:
@@ -248,20 +258,23 @@ def main() -> None:
     parser.add_argument("--epsilon", default="0.1,1,10")
     parser.add_argument("--methods", default=",".join((*OURS, *PEERS)))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--peers", help="the Python of the environment that others are installed in")
+    parser.add_argument("--peers", help="the Python of the environment that dpmm is installed in")
+    parser.add_argument("--opendp", help="the Python of that of OpenDP")
     limit, memory = "CPU seconds for a table of others", "GiB of addresses for it"
     parser.add_argument("--limit", type=int, default=CPU_LIMIT, help=f"{limit}; default: %(default)s")
     parser.add_argument("--memory", type=int, default=MEMORY_LIMIT, help=f"{memory}; default: %(default)s")
     parser.add_argument("--out", type=Path, help="a file of lines: each replaces the one it measures anew")
     arguments = parser.parse_args()
     print("INSECURE: the noise is from fixed seeds, to be repeated; the tables are public", file=sys.stderr)
-    peers, limits = arguments.peers, (arguments.limit, arguments.memory)
+    pythons = {"dpmm_tables.py": arguments.peers, "opendp_tables.py": arguments.opendp}
+    peers = {method: pythons[adapter] for method, (adapter, _) in PEERS.items()}
+    limits = arguments.limit, arguments.memory
     jobs = [
-        Job(arguments.data, table, method, float(epsilon), arguments.seed, peers, *limits)
+        Job(arguments.data, table, method, float(epsilon), arguments.seed, peers.get(method), *limits)
         for table in arguments.only.split(",")
         for i, epsilon in enumerate(arguments.epsilon.split(","))
         for method in arguments.methods.split(",")
-        if (method in OURS and not (i and method in BESIDE)) or (method in PEERS and peers)
+        if (method in OURS and not (i and method in BESIDE)) or peers.get(method)
     ]
     with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         for found in pool.imap(measure, jobs):

@@ -1,6 +1,7 @@
 """`benchmarks.synthesizers` and its page: what others are stopped at is told, and so is where they are better.
 
-The adapter runs with a package that stands in for dpmm, whose mechanism takes too long, too much, or neither.
+The adapters run with packages that stand in for dpmm, whose mechanism takes too long, too much, or neither, and for
+OpenDP; and with OpenDP where it is installed with its extra.
 """
 
 import gzip
@@ -30,19 +31,82 @@ class AIMPipeline:
         return self.frame
 """
 
+OPENDP = """
+from types import SimpleNamespace as c_or_m
+
+import polars
+
+
+def enable_features(name): assert name == "contrib"
+def atom_domain(**kind): return "domain"
+def absolute_distance(**kind): return "metric"
+def unit_of(contributions): return contributions
+def loss_of(rho): return rho
+def binary_search_param(make, d_in, d_out, T): return 5.0 if make(2.0) == (2.0, d_out[1]) and d_out[0] == 1.0 else 0.0
+
+
+c = c_or_m(make_zCDP_to_approxDP=lambda scale: scale, make_fix_delta=lambda scale, delta: (scale, delta))
+m = c_or_m(make_gaussian=lambda domain, metric, scale: scale)
+mbi = c_or_m(AIM=lambda **options: ("AIM", options), MST=lambda **options: ("MST", options))
+
+
+class OpenDPException(Exception): pass
+
+
+class Context:
+    losses = []
+
+    @staticmethod
+    def compositor(data, privacy_unit, privacy_loss, split_evenly_over):
+        assert (privacy_unit, split_evenly_over) == (1, 1)
+        Context.losses.append(privacy_loss)
+        found = Context()
+        found.frame = data.collect()
+        return found
+
+    def query(self): return self
+
+    def release(self):
+        first, *later = Context.losses
+        assert first == 0.5 / 5.0**2
+        if not later:
+            raise OpenDPException("insufficient budget for query")
+        assert len(later) == 1 and 0.99999 * first < later[0] < first
+        return self
+
+    def select(self, *columns):
+        assert columns == ("a", "b", "c")
+        return self
+
+    def contingency_table(self, cuts, algorithm):
+        assert cuts == {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
+        assert algorithm in (("AIM", {"queries": 3, "max_size": 4.0}), ("MST", {}))
+        return self
+
+    def synthesize(self, rows, method):
+        assert (rows, method) == (400, "sample")
+        return self.frame.select("c", "b", "a")
+"""
+
+
+def stands_in(folder: Path, name: str, **files: str) -> None:
+    """Put a package, with its version, where the Python of others finds it."""
+    (folder / name).mkdir()
+    for file, text in ({"__init__": ""} | files).items():
+        (folder / name / f"{file}.py").write_text(text)
+    (folder / f"{name}-0.dist-info").mkdir()
+    (folder / f"{name}-0.dist-info" / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0\n")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A table of 400 records, and the stand-in's place."""
+    """A table of 400 records, and the place of what stands in."""
     rng = np.random.default_rng(0)
     lines = [",".join(map(str, row)) for row in rng.integers(3, size=(400, 3))]
     with gzip.open(tmp_path / "small.csv.gz", "wt") as file:
         file.write("\n".join(["a,b,c", *lines]) + "\n")
     (tmp_path / "small-domain.json").write_text(json.dumps({"a": 3, "b": 3, "c": 3}))
-    (tmp_path / "dpmm").mkdir()
-    (tmp_path / "dpmm" / "__init__.py").write_text("")
-    (tmp_path / "dpmm-0.dist-info").mkdir()
-    (tmp_path / "dpmm-0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: dpmm\nVersion: 0\n")
+    stands_in(tmp_path, "dpmm")
     python = tmp_path / "python"  # of the environment of others
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
@@ -79,6 +143,33 @@ def test_what_is_stopped_says_why_and_what_it_used(folder: Path) -> None:
     line = line_of(folder, "raise ValueError('a | b')")
     assert line["failed"] == "ValueError: a | b"
     assert "| ValueError: a \\| b | – | – |" in page.row_of(line)
+    assert line_of(folder, """raise ValueError('told\\n")')""")["failed"] == "ValueError: told"
+
+
+@pytest.mark.parametrize("method", ["aim-opendp", "mst-opendp"])
+def test_a_table_of_opendp_has_the_codes_of_the_columns_by_name(folder: Path, method: str) -> None:
+    pytest.importorskip("polars")
+    stands_in(folder, "opendp", prelude=OPENDP)
+    stands_in(folder, "jax", monitoring="register_event_duration_secs_listener = print")
+    stands_in(folder, "mbi")
+    (folder / "jax" / "__init__.py").write_text("from jax import monitoring")
+    line = synthesizers.measure(synthesizers.Job(folder, "small", method, 1.0, 0, str(folder / "python"), 60, memory=4))
+    assert "failed" not in line
+    assert line["l1"] == 0.0  # the very table, whose columns came in another order
+    assert line["version"] == "OpenDP 0, mbi 0"
+    assert line["tries"] == 2  # the first one's budget was too small by a rounding
+    assert {"cpu_seconds", "compile_seconds", "peak_mib"} <= {*line}
+    assert f"--methods {method} " in line["command"]
+
+
+def test_opendp_keeps_what_a_table_shows_where_noise_is_small(folder: Path) -> None:
+    pytest.importorskip("mbi")
+    pytest.importorskip("opendp.extras.mbi")
+    job = synthesizers.Job(folder, "small", "mst-opendp", 100.0, 0, sys.executable, 600)
+    line = synthesizers.measure(job)
+    assert "failed" not in line
+    # Codes that were shifted or cut wrongly, or noise of another budget, would move tens of records.
+    assert line["l1"] < 0.3
 
 
 def test_a_line_that_is_measured_anew_takes_its_old_place() -> None:
