@@ -509,7 +509,6 @@ def _best_choice(
             ratios[among] = [ratio(i, part, len(among)) for i in among]
             good = ratios.max() <= 1
             ratios[among] = [ratio(i, part, len(among), VARIED) for i in among]
-            good &= ratios.max() <= 1
             value = float(weights @ np.log(np.maximum(ratios, _NEGLIGIBLE)))
             if (anyway or good) and (best is None or value < best[0]):
                 best = value, part, chosen
