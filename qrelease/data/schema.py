@@ -137,7 +137,8 @@ def load_draft(path: str | os.PathLike[str]) -> tuple[Domain, tuple[str, ...]]:
     domain : Domain
         Its columns in the order of the file.
     unreviewed : tuple of str
-        Those of them that nobody has reviewed: what their entries say was read off the data.
+        Those of them that nobody has reviewed: what their entries say was read off the data. Of derived columns those
+        whose values, or order, are of such an entry.
 
     Raises
     ------
@@ -153,6 +154,8 @@ def load_draft(path: str | os.PathLike[str]) -> tuple[Domain, tuple[str, ...]]:
     with _explained(path):
         domain, unreviewed = _declared(path)
         domain.check_decided()
+    if domain.person is not None and domain.person.derive:
+        return domain, tuple(r.name for r in domain.person.derive if r.of in unreviewed or r.by in unreviewed)
     return domain, unreviewed
 
 

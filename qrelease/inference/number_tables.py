@@ -452,21 +452,26 @@ class MeasuredSums:
         found = _Sums(values, variance, axes, order, self.domain.shape, estimates.variances, mask)
         if away:
             found = replace(found, variance=float(found.of_vector(_unit(len(values), {0: 1.0}))[0]))
-        step = self._lattice(measure, counts)
+        step = self._lattice(measure, axes, counts)
         z = self._z(counts)
-        return replace(found, variance=(math.sqrt(found.variance) + step / (2 * z)) ** 2) if step else found
+        if not step or not found.variance:  # which is nothing where the number of records is public
+            return found
+        return replace(found, variance=(math.sqrt(found.variance) + step / (2 * z)) ** 2)
 
-    def _lattice(self, measure: Measure, counts: Sequence[Measurement]) -> float:
+    def _lattice(self, measure: Measure, axes: Axes, counts: Sequence[Measurement]) -> float:
         """What lies between two values that the noise of a cell may have, where it is one draw; 0 where it is several.
 
         The noise is discrete: of one draw some multiple of the step is within the bar or is not, so that bars as of the
         normal law would hold .88 at a standard deviation of one step, and .93 at three. Half a step more is always
         enough: the chance of at most k steps is about that of k + 1/2 under a law without steps. Sums of draws of
-        several sizes are nearer to normal.
+        several sizes are nearer to normal. Residuals of columns that the table is not of are no part of its noise.
         """
         own = [(p, m) for p, m in zip(self.parts, self.measured, strict=True) if p.measure == measure]
         further = [m for m in counts if isinstance(m.group.queries, Cells | Residuals)] if measure.is_plain else []
         draws = [*((m, measure.top) for _, m in own), *((m, 1) for m in further)]
+        draws = [
+            (m, top) for m, top in draws if not isinstance(m.group.queries, Residuals) or {*m.group.axes} <= {*axes}
+        ]
         if len(draws) != 1 or (isinstance(draws[0][0].group.queries, Residuals) and draws[0][0].group.axes):
             return 0.0
         (drawn, top), *_ = draws

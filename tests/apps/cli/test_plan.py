@@ -92,3 +92,18 @@ def test_the_limits_of_a_draft_are_not_told_by_the_plan_of_numbers(tmp_path, cap
     assert not told.err
     schema.write_text(DRAFT)
     assert main([*asked, "marginals:1", "--numbers", "count by sex", "--json"]) == 0
+
+
+def test_a_column_that_is_derived_of_one_in_a_draft_was_not_reviewed_either(tmp_path, capsys):
+    schema = tmp_path / "people.toml"
+    person = '[person]\ncolumn = "id"\n\n[person.derive]\noldest = {take = "max", of = "age"}\n'
+    schema.write_text(f'{DRAFT}\n{person}visits = {{take = "count", bins = [0, 1, 2]}}\n')
+    asked = ["plan", "--schema", str(schema), "--n", "5000", "--epsilon", "1", "--trials", "0"]
+    assert main([*asked, "--workload", "marginals:1"]) == 0
+    assert "qrelease: not reviewed: oldest. This plan" in capsys.readouterr().err
+    assert main([*asked, "--workload", "marginals:1", "--numbers", "mean:oldest by visits"]) == 2
+    told = capsys.readouterr()
+    assert not told.out
+    assert "the limits of 'oldest' were read off the data" in told.err
+    assert main([*asked, "--columns", "visits", "--workload", "marginals:1"]) == 0
+    assert not capsys.readouterr().err
