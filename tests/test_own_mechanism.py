@@ -27,6 +27,30 @@ def test_contributing_prints_the_example():
 
 
 @pytest.mark.parametrize("neighbours", BOTH)
+def test_the_mechanism_in_rounds_that_contributing_prints_runs_a_rule_without_a_bound(neighbours, capsys):
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    begin = text.index("## Adding an update rule")
+    blocks = [block.split("```")[0] for block in text[begin:].split("```python\n")[1:3]]
+    shown: dict = {"__name__": "contributing"}
+    exec("\n".join(blocks), shown)
+    assert " mine " in capsys.readouterr().out
+
+    class Unbounded:
+        """Of the printed rule what has no bound."""
+
+        start, update = shown["ProjectedPerceptron"](0.1).start, shown["ProjectedPerceptron"](0.1).update
+
+    cost, door = qr.PureDP(1.0), private(random_table(DOMAIN, 200, 0), qr.PureDP(1.0), neighbours)
+    mechanism = shown["InRounds"](Unbounded(), rounds=3)
+    mechanism.check(WORKLOAD, cost, neighbours)
+    made = mechanism.release(door, WORKLOAD, cost)
+    assert len(made.synopsis.answer(WORKLOAD)) == len(WORKLOAD)
+    assert made.synopsis.answer(WORKLOAD).sum() == pytest.approx(3 * made.synopsis.total)
+    with pytest.raises(qr.InvalidInput, match="in-rounds spends epsilon alone"):
+        mechanism.check(WORKLOAD, qr.ZCDP(0.1), neighbours)
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
 @pytest.mark.parametrize("records", [0, 1, 200])
 def test_it_releases_what_it_may_and_comes_back(neighbours, records, tmp_path):
     table = random_table(DOMAIN, records, 0) if records else table_of(DOMAIN, np.zeros((0, 3), np.uint8))

@@ -15,6 +15,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, final, get_args
@@ -32,7 +33,7 @@ from qrelease.inference.synopsis import Tabulated, Weighted
 from qrelease.mechanisms.additive_noise import processed
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import Cost, Neighbours, Spend
+from qrelease.privacy.costs import Cost, Neighbours, Spend, cost_from_json
 from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
 from qrelease.release import checksums
@@ -55,6 +56,9 @@ _OTHERS = ("select by ", _CHOOSE, "compare by ", "learn ")
 """And those that buy choices, or the schema."""
 
 _GAUSSIAN = ("discrete Gaussian", "rounded Gaussian")
+
+_ROUNDED: Final = 1e-5
+"""By how much, as a share, sums that are told to six digits may differ from what they are."""
 
 _MADE: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]]] = {
     "laplace": (("answers",), (), ("discrete Laplace",)),
@@ -588,7 +592,8 @@ def _ledger(release: Release, named: Mapping[str, str] | None, ledger: Mapping[s
         # Totals, sessions and releases of earlier versions have no id in the ledger: none of them names this one.
         entries = [e for e in ledger["entries"] if release.id and (e.get("release") or {}).get("release") == release.id]
         dataset, relation = ledger["dataset"], ledger["neighbours"]
-    except (KeyError, TypeError, AttributeError):
+        spent_of, overdrawn = _sums(ledger)
+    except (KeyError, TypeError, AttributeError, ValueError, InvalidInput):
         raise InvalidInput("the ledger is none that `qrelease ledger show --json` prints") from None
     if not entries:
         yield Check("ledger", False, "no entry of the ledger names this release")
@@ -612,5 +617,29 @@ def _ledger(release: Release, named: Mapping[str, str] | None, ledger: Mapping[s
     files = entry["release"].get("files")
     if files is not None and files != named:
         wrong.append("the ledger names other files")
-    held = f"charged at {entry.get('time')}"
-    yield Check("ledger", not wrong, "; ".join(wrong) or f"{held}; {'its files too' if files else 'by its id alone'}")
+    wrong += overdrawn
+    held = f"charged at {entry.get('time')}; {'its files too' if files else 'by its id alone'}; {spent_of}"
+    yield Check("ledger", not wrong, "; ".join(wrong) or held)
+
+
+def _sums(ledger: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """What was spent of what is promised in all, in words, and what of it cannot be.
+
+    Sessions spend beside the charges, and charges in rho under a total in epsilon have no sum by themselves: so the
+    charges that are in the terms of the total come to at most what was spent. What was spent is told to six digits.
+    """
+    total = cost_from_json(ledger.get("promised", ledger["total"]))
+    spent = None if ledger["spent"] is None else cost_from_json(ledger["spent"])
+    most, gone = total.to_json(), {} if spent is None else spent.to_json()
+    charges = [cost_from_json(e["cost"]).to_json() for e in ledger["entries"] if e["kind"] == "charge"]
+    told = (
+        f"in all {'nothing' if spent is None else spent.rounded()} was spent of the {total.rounded()} that is promised"
+    )
+    wrong = [
+        f"its charges come to more {name} than the {gone.get(name, 0.0):g} that it says was spent"
+        for name in most
+        if float(sum(Fraction(c.get(name, 0.0)) for c in charges)) > gone.get(name, 0.0) * (1 + _ROUNDED)
+    ]
+    if any(value > most.get(name, 0.0) * (1 + _ROUNDED) for name, value in gone.items()):
+        wrong.append(f"{told}, which is more")
+    return told, wrong

@@ -236,7 +236,10 @@ def _mechanism(release: Release) -> dict[str, Any]:
 
 
 def _accounting(release: Release) -> dict[str, Any]:
-    kinds = Counter(f"{spend.what.partition(' ')[0]}: {spend.cost.rounded()}" for spend in release.spends)
+    # The manifest has what a part costs one record; what is promised, and the sum of the parts, is of the whole unit.
+    kinds = Counter(
+        f"{spend.what.partition(' ')[0]}: {release.unit.of_the_unit(spend.cost).rounded()}" for spend in release.spends
+    )
     return {
         "composition": "adaptive sequential composition by a privacy filter over exact sums, before each draw",
         "parts": [f"{number:,} × {what}" for what, number in kinds.most_common(20)],

@@ -346,6 +346,46 @@ def test_a_release_without_an_id_is_named_by_no_entry_of_a_ledger(mechanism, tmp
     assert "ledger" in failed(verify(folder, ledger=ledger))
 
 
+LEDGERS = {
+    "spends more than is promised": lambda ledger: ledger["total"].update(epsilon=0.5),
+    "charges more than was spent": lambda ledger: ledger["spent"].update(epsilon=0.5),
+    "says that nothing was spent": lambda ledger: ledger.update(spent=None),
+    "has another charge": lambda ledger: ledger["entries"].append(
+        {**ledger["entries"][-1], "number": 9, "cost": {"epsilon": 1e-3}, "release": None}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEDGERS)
+def test_a_ledger_that_contradicts_itself_does_not_hold(name, tmp_path):
+    folder, ledger, _ = saved(tmp_path)
+    assert verify(folder, ledger=ledger).holds
+    changed = json.loads(json.dumps(ledger))
+    LEDGERS[name](changed)
+    assert failed(verify(folder, ledger=changed)) == {"ledger"}
+
+
+@pytest.mark.parametrize(
+    ("total", "costs"),
+    [
+        (qr.ApproxDP(1.0, 1e-6), [qr.PureDP(1 / 7)] * 3 + [qr.ApproxDP(1 / 7, 1e-7)]),
+        (qr.ApproxDP(1.0, 1e-6), [qr.PureDP(0.1), qr.ZCDP(0.001), qr.ZCDP(0.002)]),
+        (qr.ZCDP(1 / 3), [qr.ZCDP(1 / 9)] * 3),
+        (qr.PureDP(1.0), [qr.PureDP(0.1)] * 9),
+    ],
+    ids=str,
+)
+def test_an_honest_ledger_of_many_charges_holds_and_its_total_is_told(total, costs, tmp_path):
+    with qr.Ledger.open(tmp_path / "people.ledger", total) as ledger:
+        for cost in costs[1:]:
+            ledger.charge(cost, "other work")
+        qr.Curator(TABLE, ledger).release(qr.MaxEnt(), PAIRS, costs[0]).save(tmp_path / "out")
+        found = verify(tmp_path / "out", ledger=public_part(ledger))
+    assert found.holds
+    (told,) = [check.found for check in found.checks if check.name == "ledger"]
+    assert f" was spent of the {total.rounded()} that is promised" in told
+
+
 @pytest.mark.parametrize("left", [0, 1])
 def test_measurements_that_are_left_out_are_found(left, tmp_path):
     folder, _, _ = saved(tmp_path)

@@ -106,6 +106,14 @@ def test_a_card_has_no_raw_lines_of_the_manifest():
     assert all(len(line.rpartition("epsilon=")[2]) < 10 for line in card(made)["accounting"]["parts"])
 
 
+def test_the_parts_of_what_protects_a_person_come_to_what_is_promised():
+    domain = qr.Domain(ADULT.domain.attributes, person=qr.Person("household", at_most=4))
+    table, cost = qr.Table.of_persons(domain, [np.zeros(9, np.uint8)] * 2, np.arange(9)), qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost, person="household") as ledger:
+        made = qr.Curator(table, ledger).release(qr.Laplace(), qr.Workload.marginals(domain, 1), cost)
+    assert card(made)["accounting"]["parts"] == ["1 × measure: epsilon=1"]
+
+
 def test_each_noise_is_said_of_what_it_is_on():
     (counts,) = card(released(mechanism=qr.Laplace()))["mechanism"]["noise"]
     assert counts == "discrete Laplace, scale 1, on 1 group of counts"

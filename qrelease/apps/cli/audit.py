@@ -6,7 +6,7 @@ import argparse
 import json
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of, own_mechanism
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from qrelease.mechanisms.online.session import Online
     from qrelease.privacy import Cost
     from qrelease.release.curator import Curator
+
+
+_ELSEWHERE: Final = {
+    "auto": "it runs one of the others, which the card and the manifest of a release name",
+    "sums": "numbers by group are audited in whole releases, by `qrelease audit numbers --doors`",
+}
+"""Names of mechanisms on cards that are no mechanism to audit, and what to do."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +104,9 @@ def _audit(arguments: argparse.Namespace) -> int:
     elif name in MECHANISMS and name != "auto":  # which runs one of the others
         found = audit_mechanism(mechanism_of(name), cost, relation, **effort)
     else:
-        raise InvalidInput(f"mechanisms are {', '.join(MECHANISMS)}, or one of your own, MODULE:NAME, got {name!r}")
+        audited = ", ".join(known for known in MECHANISMS if known != "auto")
+        hint = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        raise InvalidInput(f"mechanisms are {audited}, or one of your own, MODULE:NAME, got {name!r}{hint}")
     if arguments.json:
         print(json.dumps(found.to_json()))
     else:

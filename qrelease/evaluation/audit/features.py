@@ -121,7 +121,7 @@ def _rows(batch: OutputBatch, words: dict[float, str]) -> tuple[Floats, Sequence
     if isinstance(batch, np.ndarray) and batch.dtype.kind in "biuf":
         table = batch.reshape(len(batch), -1).astype(np.float64)
         return table, [table.shape[1]] * len(table)
-    flat = [list(_numbers(transcript, words)) for transcript in batch]
+    flat = [list(numbers_in(transcript, words)) for transcript in batch]
     lengths = [len(row) for row in flat]
     width = max(lengths)
     table = np.full((len(flat), width), np.nan)
@@ -130,7 +130,7 @@ def _rows(batch: OutputBatch, words: dict[float, str]) -> tuple[Floats, Sequence
     return table, lengths
 
 
-def _numbers(transcript: Any, words: dict[float, str]) -> Iterator[float]:
+def numbers_in(transcript: Any, words: dict[float, str]) -> Iterator[float]:
     """The numbers in a transcript, in order. None is NaN; what is no number becomes one that stands for it."""
     if transcript is None:
         yield np.nan
@@ -138,7 +138,7 @@ def _numbers(transcript: Any, words: dict[float, str]) -> Iterator[float]:
         yield _float(transcript)
     elif (parts := _parts(transcript)) is not None:
         for part in parts:
-            yield from _numbers(part, words)
+            yield from numbers_in(part, words)
     else:
         word = repr(transcript)
         if not isinstance(transcript, str | bytes) and _ADDRESS.search(word):

@@ -16,6 +16,7 @@ from qrelease._util.validate import whole
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
+from qrelease.evaluation.audit.features import numbers_in
 from qrelease.evaluation.audit.inputs import table_pairs
 from qrelease.evaluation.audit.sampling import audit, worst_pair
 from qrelease.evaluation.audit.verdict import Audit
@@ -47,7 +48,8 @@ def audit_mechanism(
     """Audit a mechanism at a cost, on a table of three records: those of the first, second and last cell of a universe.
 
     Of the neighbours that differ most in their answers, short audits of a tenth of the runs each pick the one that
-    shows most; the audit itself is `audit`. Small tables are the hard case: the noise does not shrink with the table,
+    shows most; the audit itself is `audit`, of all that the manifest would say: the measurements and their noise, the
+    answers, and the mechanism's choices. Small tables are the hard case: the noise does not shrink with the table,
     and one record moves a large part of it.
 
     Parameters
@@ -152,21 +154,24 @@ def released(
     """A mechanism of the package as `f(table, entropy)`, whose output is all that its release says, as numbers.
 
     First the number of records; then, for each group of the workload and each single column, how often it was measured,
-    which measurement it was, and the values, NaN where there is none; then other groups as they were measured; then the
-    answers to the workload.
+    which measurement it was, its noise and the values, NaN where there is none; then other groups, and those that were
+    measured again, as they were; then the answers to the workload; and last what the mechanism chose, which the
+    manifest lists, where a text is a number that stands for it.
     """
     singles = Workload.marginals(workload.domain, 1)
     groups = list(dict.fromkeys([*workload.groups, *singles.groups]))
 
     def run(table: Table, entropy: WordSource) -> Floats:
         draft = mechanism.release(Private(table, neighbours, Filter(cost), entropy), workload, cost)
-        numbered = {m.group: (float(i), m) for i, m in enumerate(draft.measurements)}
+        first = {m.group: i for i, m in reversed(list(enumerate(draft.measurements)))}
         parts = [[draft.synopsis.total]]
         for group in groups:
-            missing = [np.nan] * (2 + group.queries.count)
-            parts.append(_numbers(*numbered.pop(group)) if group in numbered else missing)
-        parts += [[_name(m), *_numbers(number, m)] for number, m in numbered.values()]
-        return np.concatenate([*parts, draft.synopsis.answer(workload)])
+            missing = [np.nan] * (3 + group.queries.count)
+            parts.append(_numbers(first[group], draft.measurements[first[group]]) if group in first else missing)
+        placed = {first[group] for group in groups if group in first}
+        parts += [[_name(m), *_numbers(i, m)] for i, m in enumerate(draft.measurements) if i not in placed]
+        told = list(numbers_in(dict(draft.choices), {}))
+        return np.concatenate([*parts, draft.synopsis.answer(workload), told])
 
     return run
 
@@ -176,5 +181,5 @@ def _name(m: Measurement) -> float:
     return float(crc32(repr((m.group.axes, m.group.queries.to_json())).encode()))
 
 
-def _numbers(number: float, m: Measurement) -> list[float]:
-    return [number, float(m.repeats), *m.values.tolist()]
+def _numbers(number: int, m: Measurement) -> list[float]:
+    return [float(number), float(m.repeats), float(m.noise.scale), *m.values.tolist()]

@@ -16,6 +16,18 @@ def test_audit_acquits_a_baseline(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"), [("auto", "it runs one of the others"), ("sums", "audit numbers --doors")]
+)
+def test_what_a_card_names_and_no_audit_runs_is_told_where_to_look(
+    name: str, instead: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", name, "--epsilon", "1"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("qrelease: mechanisms are mwem, ")
+    assert instead in said
+
+
 def test_audit_convicts_a_function_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = "def leak(data, entropy):\n    return data\n"
     (folder / "leaky.py").write_text(code)

@@ -15,14 +15,17 @@ from qrelease.evaluation.audit import (
     audit_mechanism,
     released,
 )
+from qrelease.evaluation.audit.features import numbers_in
 from qrelease.evaluation.audit.releases import foretell
 from qrelease.inference.weighted_records import WeightedRecords
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
+from qrelease.privacy.filters import Filter
 from qrelease.queries.workload import Workload
 
 ONE = PureDP(1.0)
@@ -113,13 +116,57 @@ def test_an_audit_of_a_release_needs_enough_runs():
 
 
 def test_a_release_is_read_as_all_its_numbers():
-    run = released(MWEM(rounds=2, choice="query"), BOTH, PureDP(4.0), Neighbours.ADD_REMOVE)
-    values = run(table((0, 0), (1, 1)), Entropy.insecure(12))
+    mechanism, cost, people = MWEM(rounds=2, choice="query"), PureDP(4.0), table((0, 0), (1, 1))
+    values = released(mechanism, BOTH, cost, Neighbours.ADD_REMOVE)(people, Entropy.insecure(12))
+    private = Private(people, Neighbours.ADD_REMOVE, Filter(cost), Entropy.insecure(12))
+    same = mechanism.release(private, BOTH, cost)
+    told = list(numbers_in(dict(same.choices), {}))
     # The total; the marginal and both columns; the count of records and one or two queries by name; the four answers.
-    assert len(values) in (1 + 6 + 2 * 4 + n * 4 + 4 for n in (2, 3))
-    assert np.isnan(values[1:7]).all()
-    assert not np.isnan(values[7:]).any()
-    assert values[-4:].sum() == pytest.approx(values[0])
+    assert len(values) - len(told) in (1 + 7 + 2 * 5 + n * 5 + 4 for n in (2, 3))
+    assert np.isnan(values[1:8]).all()
+    assert not np.isnan(values[8:]).any()
+    assert told
+    assert values[-len(told) - 4 :].tolist() == [*same.synopsis.answer(BOTH), *told]
+    assert values[-len(told) - 4 : -len(told)].sum() == pytest.approx(values[0])
+
+
+@dataclass(frozen=True)
+class Telling:
+    """Laplace noise, and beside it what is exact: as a choice, in a second measurement of a group, or as its noise."""
+
+    where: str
+    name = "telling"
+
+    def check(self, workload, cost, neighbours):
+        """Everything is taken."""
+
+    def release(self, private, workload, cost):
+        drawn = Laplace().release(private, workload, cost)
+        exact = float(private.exact(workload)[0].sum())
+        first = drawn.measurements[0]
+        match self.where:
+            case "a choice":
+                return replace(drawn, choices={**drawn.choices, "records": [exact]})
+            case "a text":
+                return replace(drawn, choices={"size": f"{exact:.0f} records"})
+            case "an earlier measurement":
+                return replace(
+                    drawn, measurements=(replace(first, values=first.values * 0 + exact), *drawn.measurements)
+                )
+            case "a later measurement":
+                return replace(
+                    drawn, measurements=(*drawn.measurements, replace(first, values=first.values * 0 + exact))
+                )
+            case _:
+                told = replace(first, noise=replace(first.noise, scale=first.noise.scale + exact))
+                return replace(drawn, measurements=(told, *drawn.measurements[1:]))
+
+
+@pytest.mark.parametrize("where", ["a choice", "a text", "an earlier measurement", "a later measurement", "the noise"])
+def test_what_a_mechanism_tells_beside_its_answers_is_audited_too(where):
+    found = audit_mechanism(Telling(where), ONE, Neighbours.ADD_REMOVE, samples=1_000, entropy=Entropy.insecure(3))
+    assert found.convicted
+    assert found.epsilon > 3
 
 
 def test_a_long_audit_says_how_long_it_takes(capsys):
