@@ -1,7 +1,7 @@
 """The server under load and under fire: rates, latencies, and whether every answer has its charge after kill -9.
 
     python -m benchmarks.server [--phases paid,paused,free,storm,fire] [--clients 64] [--workers 2] [--requests 100000]
-                                [--kills 300] [--servers 5] [--json]
+                                [--kills 300] [--servers 32] [--json]
 
 A table of 100 000 records, made up; all clients and the server share this machine's cores. Phases:
 

@@ -22,7 +22,7 @@ from qrelease.data.domain import Domain
 from qrelease.data.mixing import mixed
 
 _BLOCK_RECORDS: Final = 1 << 15  # that are hashed at once, so that they stay in the cache
-_BLOCKS_MAPPED: Final = 1 << 11  # after which what was read of mapped files is let go of
+_BYTES_MAPPED: Final = 1 << 27  # after which what was read of mapped files is let go of
 
 
 def fingerprint(
@@ -83,9 +83,10 @@ def _sum(columns: Sequence[npt.NDArray[Any]], lane: npt.NDArray[np.uint64]) -> i
 
     lane  a multiplier for each column, odd, and a constant, (d + 1,)
     """
-    total = 0
+    total, of_block = 0, _BLOCK_RECORDS * sum(column.itemsize for column in columns)
+    blocks_mapped = max(_BYTES_MAPPED // of_block, 1)
     for number, first in enumerate(range(0, len(columns[0]), _BLOCK_RECORDS)):
-        if number % _BLOCKS_MAPPED == 0:
+        if number % blocks_mapped == 0:
             memory.forget(columns)
         pieces = [column[first : first + _BLOCK_RECORDS] for column in columns]
         hashed = np.full(len(pieces[0]), lane[-1])

@@ -9,7 +9,7 @@ import pytest
 from worlds import coded, random_table
 
 from qrelease.apps.cli import main
-from qrelease.data.fingerprint import fingerprint
+from qrelease.data.fingerprint import fingerprint, record_sums
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
 from qrelease.evaluation.quality.private_score import MarginalScores
@@ -35,6 +35,34 @@ def moved(table, order):
 
 
 # --- the digest
+
+
+class Mapped(np.ndarray):
+    """A column that says how many bytes were read of it before it was let go of."""
+
+    def __getitem__(self, rows):
+        found = np.asarray(self)[rows]
+        self.read[-1] += found.nbytes
+        return found
+
+    @property
+    def _mmap(self):
+        return self
+
+    def madvise(self, _):
+        self.read.append(0)
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_of_mapped_columns_a_bounded_part_is_in_memory_however_many_they_are(count):
+    columns = [np.broadcast_to(np.uint64(3), (1 << 25) // count).view(Mapped) for _ in range(count)]
+    for column in columns:
+        column.read = [0]
+    sums = record_sums(columns, KEY)
+    read = np.array([column.read for column in columns]).sum(axis=0)
+    assert read.sum() == 2 * count * columns[0].nbytes  # by two keys
+    assert read.max() <= 1 << 27
+    assert sums == record_sums([np.asarray(column) for column in columns], KEY)
 
 
 @pytest.mark.parametrize("n", [1, 2, 1000, (1 << 15) + 1, 70_000])

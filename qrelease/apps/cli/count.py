@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 from qrelease.apps.cli.shared import (
-    DATA,
     check_memory,
     data_place,
     dialect_of,
@@ -17,13 +16,19 @@ from qrelease.apps.cli.shared import (
 )
 from qrelease.errors import InvalidInput
 
+SHARD = (
+    "a file whose suffix says its format, .csv (also .csv.gz, .csv.xz, .csv.bz2), .parquet, .arrow or .jsonl; in"
+    " quotes, a pattern such as 'part-*.parquet', each of whose files is a shard; or a URL, s3://, gs:// or https://;"
+    " each record is in one shard only"
+)
+
+_NO_DATABASE = "shards are files: write the records of a database to one, such as .parquet, and count that"
+
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_count)
-    parser.add_argument(
-        "data", type=data_place, nargs="+", metavar="SHARD", help=f"{DATA}; each record is in one shard only"
-    )
+    parser.add_argument("data", type=data_place, nargs="+", metavar="SHARD", help=SHARD)
     dialect_options(parser)
     schema_options(parser)
     workload_option(parser)
@@ -39,10 +44,16 @@ def _count(arguments: argparse.Namespace) -> None:
     check_memory()
     tell_of_compiling()
     from qrelease.data.counts import SUFFIX, Counts, check_countable
+    from qrelease.data.sources.files import each_of, is_database, is_server
     from qrelease.data.sources.stores import public_name
     from qrelease.data.table import Table
 
-    shards = [str(shard) if isinstance(shard, Path) else public_name(shard) for shard in arguments.data]
+    if any(map(is_server, arguments.data)):
+        raise InvalidInput(_NO_DATABASE)
+    places = [each for place in arguments.data for each in each_of(place)]
+    shards = [str(shard) if isinstance(shard, Path) else public_name(shard) for shard in places]
+    if any(map(is_database, shards)):
+        raise InvalidInput(_NO_DATABASE)
     files = [arguments.out / f"{Path(shard).name}{SUFFIX}" for shard in shards]
     twice = next((file for i, file in enumerate(files) if file in files[:i] or file.exists()), None)
     if twice is not None:
@@ -51,7 +62,7 @@ def _count(arguments: argparse.Namespace) -> None:
         arguments.out.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(f"{arguments.out} cannot be made: {error.strerror}") from None
-    for data, shard, file in zip(arguments.data, shards, files, strict=True):
+    for data, shard, file in zip(places, shards, files, strict=True):
         table = Table.read(data, arguments.schema, arguments.columns, dialect=dialect_of(arguments))
         check_countable(table.domain)
         Counts.of(table, workload_of(arguments, table.domain).sets, shard).save(file)

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NoReturn
 
+from qrelease._util.texts import meant
 from qrelease.data.sources.files import SQLITE_SUFFIXES, files_of, is_remote
 from qrelease.data.sources.row_queries import tables_read
 from qrelease.data.sources.sqlite_queries import tables_named
@@ -93,7 +94,12 @@ class _TableParser(argparse.ArgumentParser):
         self._where = where
 
     def error(self, message: str) -> NoReturn:
-        raise InvalidInput(f"{self._where}: {message.replace('--', '')}")
+        _, unknown, given = message.partition("unrecognized arguments: --")
+        near = meant(re.split("[= ]", given)[0], self._names()) if unknown else ""
+        raise InvalidInput(f"{self._where}: {message.replace('--', '')}{near}")
+
+    def _names(self) -> list[str]:
+        return [option.removeprefix("--") for option in self._option_string_actions]
 
 
 def _check_apart(path: Path, datasets: Mapping[str, argparse.Namespace]) -> None:

@@ -19,6 +19,7 @@ from qrelease.data.sources.stores import (
     local_file,
     placed,
     public_name,
+    urls_at,
 )
 from qrelease.errors import InvalidInput
 
@@ -100,10 +101,7 @@ def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect:
             raise InvalidInput(f"{path}: a query needs a file of DuckDB or SQLite, {known}")
         return query_reader(place, query)
     if is_pattern(path):
-        files = files_of(path)
-        if not files:
-            raise InvalidInput(f"no file has a name like {path}")
-        return ManyReader(place, [open_reader(file, dialect=dialect) for file in files])
+        return ManyReader(place, [open_reader(file, dialect=dialect) for file in each_of(place)])
     if is_parquet(path):
         return ParquetReader(path)
     if suffix in ARROW_SUFFIXES:
@@ -119,7 +117,7 @@ def _remote_reader(url: str, query: str | None, dialect: Dialect | None) -> Read
     from qrelease.data.sources.parquet import ParquetReader
 
     name = public_name(url)
-    if query is not None or unpacked(name).suffix.lower() in (*DATABASE_SUFFIXES, *SQLITE_SUFFIXES):
+    if query is not None or is_database(name):
         raise InvalidInput(f"{name}: a database is read from a file of this machine: copy it here")
 
     def reader(stored: StoredObject) -> UnchangedReader:
@@ -146,6 +144,26 @@ def is_pattern(path: str | os.PathLike[str]) -> bool:
 def files_of(path: str | os.PathLike[str]) -> list[Path]:
     """The files that a path stands for: one, or all that there are of a pattern."""
     return [Path(file) for file in sorted(glob(str(path), recursive=True))] if is_pattern(path) else [Path(path)]
+
+
+def is_database(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is one of DuckDB or SQLite by its suffix, whose records a query names."""
+    return unpacked(path).suffix.lower() in (*DATABASE_SUFFIXES, *SQLITE_SUFFIXES)
+
+
+def each_of(place: Path | str) -> list[Path | str]:
+    """Each file, or each object of a store, that a place stands for; any other place as it is.
+
+    Raises `InvalidInput` where there is none.
+    """
+    if isinstance(place, str) and is_remote(place):
+        return [*urls_at(place)]
+    if is_server(place):
+        return [place]
+    files = files_of(place)
+    if not files:
+        raise InvalidInput(f"no file has a name like {place}")
+    return [*files]
 
 
 def unpacked(path: str | os.PathLike[str]) -> Path:

@@ -101,6 +101,18 @@ def places_at(url: str) -> list[str]:
     return [public_name(url)]
 
 
+def urls_at(url: str) -> list[str]:
+    """A URL, or that of each object of a pattern, with the same credentials. Private.
+
+    Raises `InvalidInput`, one line without credentials, where there is none or the server gives none.
+    """
+    if not is_many(url):
+        return [url]
+    parts = _split(url)
+    start = len(f"{parts.scheme}://{_host(parts)}")
+    return [parts._replace(path=quote(str(stored)[start:])).geturl() for stored in found_objects(url)]
+
+
 @final
 class StoredObject:
     """An object that is read as a file is, from wherever it is kept.
@@ -324,8 +336,8 @@ def _in_store(parts: SplitResult, told: _Told) -> list[StoredObject]:
         from pyarrow import fs
     except ImportError:
         raise InvalidInput(f"{name}: an object store needs pyarrow: pip install 'qrelease[parquet]'") from None
-    path = unquote(parts.path)
-    before = path[: path.rindex("/", 0, path.index("*"))] if "*" in path else path
+    path, many = unquote(parts.path), "*" in parts.path  # a star that is written %2A is one of the object's name
+    before = path[: path.rindex("/", 0, path.index("*"))] if many else path
     options = parts.query
     if parts.scheme == "gs" and "retry_limit_seconds" not in options:  # it would go on for a quarter of an hour
         options = f"{options}&retry_limit_seconds={_WAIT}".lstrip("&")
@@ -333,7 +345,7 @@ def _in_store(parts: SplitResult, told: _Told) -> list[StoredObject]:
     bucket = unquote(_host(parts))
     try:
         system, place = fs.FileSystem.from_uri(address)
-        if "*" not in path:
+        if not many:
             infos = [system.get_file_info(place)]
         else:
             whole = _pattern(bucket + path)

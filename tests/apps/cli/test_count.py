@@ -33,6 +33,28 @@ def test_a_release_of_counts_is_that_of_the_table(shards):
     assert (shards / "a" / "answers.csv").read_bytes() == (shards / "b" / "answers.csv").read_bytes()
 
 
+def test_each_file_of_a_pattern_is_a_shard_of_its_own(shards, capsys):
+    """Else a file could be counted with the others, and again by its own name, and nobody would notice."""
+    for out, named in (("counts", ["[ot][nw][eo].csv"]), ("named", ["one.csv", "two.csv"])):
+        assert main(["count", *named, *ASKED, "--out", out]) == 0
+    files = sorted((shards / "counts").iterdir())
+    assert [file.name for file in files] == ["one.csv.counts", "two.csv.counts"]
+    assert [file.read_bytes() for file in files] == [(shards / "named" / file.name).read_bytes() for file in files]
+    assert main(["count", "one.csv", *ASKED, "--out", "counts"]) == 2
+    assert "one.csv.counts exists already" in capsys.readouterr().err
+    assert main(["count", "none-*.csv", *ASKED, "--out", "more"]) == 2
+    assert "no file has a name like none-*.csv" in capsys.readouterr().err
+    assert not (shards / "more").exists()
+
+
+@pytest.mark.parametrize("place", ["p.sqlite", "p.duckdb", "https://host/p.db?k", "postgresql://a:secret@host/d"])
+def test_a_database_is_no_shard_as_no_query_names_its_records(place, folder, capsys):
+    assert main(["count", place, *ASKED, "--out", "counts"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("qrelease: shards are files: ")
+    assert not (folder / "counts").exists()
+
+
 def test_a_release_of_counts_charges_the_ledger_of_their_records(shards, capsys):
     """Whoever may read the records can count them anywhere: a ledger made beside the counts is a second budget."""
     for place in ("home/counts", "counts"):

@@ -23,7 +23,7 @@ from qrelease.data.schema import to_toml
 from qrelease.data.schema_draft import draft
 from qrelease.data.sources.compression import open_bytes
 from qrelease.data.sources.dialect import Dialect
-from qrelease.data.sources.files import dataset_name, is_remote, local_path, open_reader
+from qrelease.data.sources.files import dataset_name, each_of, is_remote, local_path, open_reader
 from qrelease.data.sources.stores import Address, found_objects, is_url, places_at, public_name
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
@@ -133,6 +133,14 @@ def test_two_stars_of_a_store_are_many_folders(s3):
     assert names("**/part-*.parquet") == names("deep/**/part-*.parquet") == names("*/*/part-*.parquet") == parts
     assert names("t.c*") == ["s3://people/t.csv", "s3://people/t.csv.gz"]
     assert places_at(s3.url("**/part-1*")) == parts[1:2]
+    each = [s3.url(f"deep/er/part-{part}.parquet") for part in range(4)]  # with its credentials
+    assert each_of(s3.url("**/part-*.parquet")) == each
+    assert each_of(each[0]) == each[:1]
+    s3.put("p-a.csv", csv_bytes())
+    s3.put("p-*.csv", csv_bytes())
+    starred = s3.url("p-%2A.csv")
+    assert starred in each_of(s3.url("p-*.csv"))
+    assert [str(found) for found in found_objects(starred)] == ["s3://people/p-*.csv"]
     reader = open_reader(s3.url("deep/**/part-*.parquet"))
     assert (str(reader.path), reader.path.name) == ("s3://people/deep/**/part-*.parquet", "part-*.parquet")
 
