@@ -372,7 +372,10 @@ class OnlineSession:
         charged = self._unit.of_the_unit(of_a_record)
         estimator.check(statistic, charged)
         estimator.check_records(statistic, charged)
-        estimator.check_short(statistic)
+        with self._lock:
+            known = self._state.estimate(asked, of_a_record), self._state.owed_estimate(asked, of_a_record)
+        if known == (None, None):  # what was paid for is told, also where it would be refused now
+            estimator.check_short(statistic)
         return asked, described, of_a_record
 
     def forewarning(self, question: NumericQuestion) -> str:

@@ -166,11 +166,12 @@ def test_an_estimate_is_not_made_in_a_transaction_that_could_undo_it(tmp_path):
         session.estimate(ABOVE, ONE)
 
 
-def drawing(draw):
-    """The mechanism of sessions that draw estimates so."""
+def drawing(draw=None, **others):
+    """The mechanism of sessions that draw estimates so, or do other steps otherwise."""
+    changes = others if draw is None else {"draw": draw, **others}
 
     def join(private, journal):
-        return ONLINE.join(replace(private, estimator=Instead(private.estimator, draw=draw)), journal)
+        return ONLINE.join(replace(private, estimator=Instead(private.estimator, **changes)), journal)
 
     return Instead(ONLINE, join=join)
 
@@ -203,6 +204,17 @@ def test_a_refusal_after_the_charge_is_no_refusal():
 
     with pytest.raises(AssertionError, match="checked and charged"):
         opened(drawing(refuses)).estimate(ABOVE, ONE)
+
+
+def test_what_was_bought_before_it_was_refused_is_told(tmp_path):
+    table, asked = random_table(coded(1025, 3), 2000, seed=1), qr.Quantile("b", by=("a",))
+    first = opened(drawing(check_short=lambda *_: None), path=tmp_path / "l", key="k", table=table)
+    found = first.estimate(asked, ONE)
+    later = opened(path=tmp_path / "l", key="k", table=table)
+    assert (later.estimate(asked, ONE).source, later.quote_estimate(asked, ONE).source) == ("cached", "cached")
+    assert later.estimate(asked, ONE).estimate == found.estimate
+    with pytest.raises(TooLarge):
+        later.estimate(asked, PureDP(2.0))
 
 
 def test_the_journal_holds_the_estimate_and_nothing_else_of_the_table(tmp_path):
