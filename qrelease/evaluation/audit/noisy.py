@@ -143,7 +143,7 @@ _SESSIONS: Final = (
     Field("session/repr", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("session/*/error", "what is left, less prices for a noisy number", ("online",), _ADD_REMOVE),
     Field("session/*/quote/error", "what is left, less prices for a noisy number", ("online",), _ADD_REMOVE),
-    Field("error", "a noisy number of records that is too small", ("online",), _ADD_REMOVE),
+    Field("session/error", "a noisy number of records that is too small", ("online",), _ADD_REMOVE),
 )
 
 _COMMANDS: Final = (

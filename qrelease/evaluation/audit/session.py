@@ -105,7 +105,7 @@ def estimates_door(
                         found |= _estimated(session, statistic, each, f"session/{number} {statistic.name}")
                     found["session/repr"] = _ADDRESS.sub("", repr(session))
             except QReleaseError as error:
-                found["error"] = f"{type(error).__name__}: {error}"
+                found["session/error"] = f"{type(error).__name__}: {error}"
             found |= ledger_seen(ledger)
         return found
 
