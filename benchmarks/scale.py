@@ -267,11 +267,11 @@ def count(path: str, master: str | None, *, persons: bool) -> dict[str, Any]:
     found = table.counts(asked)
     after, cpu = time.perf_counter(), spent() - before[0]
     if isinstance(table, spark.SparkSource):
+        assert frame is not None
         table.unpersist()
         again = spent(), time.perf_counter()
         spark.source(frame, universe).counts(asked)
         at_work = {"at_work": time.perf_counter() - again[1], "at_work_cpu": spent() - again[0]}
-        assert frame is not None
         known = frame.sparkSession.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
         at_work["executors"] = max(len(known) - 1, 1)  # the driver is one of them, and on one machine the only one
     return {
