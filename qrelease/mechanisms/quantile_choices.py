@@ -9,12 +9,14 @@ records, ε/m or ρ/m²: her m records move a loss by mΔ, so at that ε/m the c
 
 **What is expected**, of either way, from public facts alone, in ranks of a group squared:
 
-- *groups* all have as many records: the public number of all over that of the groups, else `ASSUMED`. For which share
-  of the cost is best, but not for whether one is good, groups of a quarter and a sixteenth of that count too: else a
-  share would be taken that is enough for large groups alone;
+- *groups* all have as many records: the public number of all over that of the groups, else `ASSUMED`, by which only the
+  share is found where quantiles are to be chosen anyway. For which share of the cost is best, but not for whether one
+  is good, groups of a quarter and a sixteenth of that count too: else a share would be taken that is enough for large
+  groups alone;
 - *by counts*: the variance of the noise on the records up to the quantile less its part of all, as planned, where
-  records are even over bins; and that a value is off inside its bin by a tenth of it, as it was on the tables of
-  `benchmarks.numbers --quantiles` (by 3 to 18 hundredths), where the bin has several values;
+  records are even over bins; and that a value is off inside its bin by a tenth of it, where the bin has several values:
+  an assumption, as what it is off by depends on how records lie in the bin. `benchmarks.numbers_quantiles` prints how
+  often the better way is taken;
 - *by choice*: the mean squared distance of the chosen cell, where the records are even over half of the cells, in the
   middle, and nobody is in the others: they are as far as so many of the dense cells, so that a choice far out is
   taken for as bad as it is. And that a value is off inside its cell.
