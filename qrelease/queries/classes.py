@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import combinations
@@ -21,6 +21,12 @@ from qrelease.queries.canonical import CanonicalQuery, conjunction
 
 MAX_KINDS: Final = 1 << 18
 """Kinds of conjunctions that are told apart."""
+
+
+def maximal_sets(sets: Iterable[Axes]) -> list[Axes]:
+    """Those sets of columns that are in no other of them, in the order given."""
+    bits = {s: sum(1 << a for a in s) for s in sets}
+    return [s for s, b in bits.items() if not any(b & other == b != other for other in bits.values())]
 
 
 @final
@@ -131,8 +137,9 @@ class Conjunctions:
         iterator of tuple of int
             All sets of at most `order` of them, the empty one included.
         """
-        for k in range(min(self.order, len(axes)) + 1):
-            yield from filter(self._on, combinations(axes, k))
+        within = [tuple(a for a in axes if a in s) for s in self.among] or [axes]
+        for k in range(min(self.order, max(map(len, within))) + 1):
+            yield from sorted({subset for s in within for subset in combinations(s, k)})
 
     def ways(self, attribute: Attribute) -> list[int]:
         """How many conditions on one column admit 1, 2, … of its n values.

@@ -37,11 +37,13 @@ comparisons of a perfect hypothesis come out above with probability 1/64.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
+from itertools import islice, product
 from typing import Final, cast, final
 
 import numpy as np
@@ -49,6 +51,7 @@ from scipy import optimize, special
 
 from qrelease._util.texts import readable
 from qrelease._util.typing import Axes, Floats
+from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.measurement import noise_for
@@ -58,7 +61,7 @@ from qrelease.noise.calibration import analytic_gaussian_sigma
 from qrelease.noise.sparse_vector import SparseVector
 from qrelease.privacy.costs import ZCDP, ApproxDP, Neighbours, PureDP, round_up
 from qrelease.queries.canonical import CanonicalQuery
-from qrelease.queries.classes import MAX_KINDS, Conjunctions, Everything, QueryClass
+from qrelease.queries.classes import MAX_KINDS, Conjunctions, Everything, QueryClass, maximal_sets
 from qrelease.queries.families import Cells, Queries, Residuals
 from qrelease.queries.workload import Group, Workload
 
@@ -197,6 +200,18 @@ class Prices:
             Offer(PureDP(round_up(moved * Fraction(far) / Fraction(self.error))), workload, axes, conjunctions)
         )
 
+    def least_of_tables(self, number: int | None, axes: Axes, conjunctions: Conjunctions) -> float:
+        """A lower bound on the price of `tables`, found in no time. `TooLarge` if they would be, by their sizes.
+
+        A conjunction on all columns of one table has a part of its error, the residual in just these columns, that no
+        other of the largest tables can lessen; and its tail is no lighter than that of normal noise of that variance.
+        """
+        _, largest = _table_sets(self.domain, axes, conjunctions)
+        far = max(_least_reach(self.domain, s, conjunctions, self.share(number)) for s in largest)
+        replace = self.neighbours is Neighbours.REPLACE_ONE
+        moved = sum(Cells(self.domain.cells(s)).sensitivity(1, replace=replace) for s in largest)
+        return float(moved) * far / self.error
+
     def residuals(self, number: int | None, axes: Axes, conjunctions: Conjunctions) -> Offer:
         """The residuals that answer conjunctions on these columns.
 
@@ -247,66 +262,118 @@ def table_reach(domain: Domain, axes: Axes, queries: QueryClass, beta: float) ->
     return tail_bounds.laplace_sums(queries.cells(domain, axes), beta)
 
 
-@lru_cache(256)
 def tables_reach(
     domain: Domain, axes: Axes, conjunctions: Conjunctions, replace: bool, beta: float
 ) -> tuple[list[Axes], float]:
     """Which tables to measure; and how far off, with noise of scale 1 on each cell, a conjunction may be.
 
     The largest sets of columns are measured, and of their subsets, one after another, that which most lessens what the
-    worst query costs, as long as there is one.
+    worst query costs, as long as there is one. Nothing but the sizes of columns, and which are ordered, matters.
     """
-    axes = tuple(a for a in axes if domain.shape[a] > 1)  # a column of one value tells nothing
-    if not axes:
-        raise TooLarge("there is no column to make a table of")
-    sets = [s for s, _ in zip(conjunctions.subsets(axes), range(MAX_TABLE_SETS + 1), strict=False)]
-    if len(sets) > MAX_TABLE_SETS:
-        raise TooLarge(f"conjunctions on {len(axes)} columns are of more than {MAX_TABLE_SETS} sets")
-    chosen = [s for s in sets if not any(set(s) < set(other) for other in sets)]
-    if sum(map(domain.cells, chosen)) > MAX_TABLE_CELLS:
-        raise TooLarge(f"noisy tables of more than {MAX_TABLE_CELLS:,} cells together are not measured")
+    sizes = {a: (domain.shape[a], domain.attributes[a].ordered) for a in axes if domain.shape[a] > 1}
+    columns = sorted(sizes, key=lambda a: sizes[a])  # a column of one value tells nothing
+    place = {a: i for i, a in enumerate(columns)}
+    among = {tuple(sorted(place[a] for a in s if a in place)) for s in conjunctions.among}
+    placed = dataclasses.replace(conjunctions, among=tuple(sorted(among)))
+    sets, far = _reach_by_sizes(tuple(sizes[a] for a in columns), placed, replace, beta)
+    return [tuple(sorted(columns[i] for i in s)) for s in sets], far
+
+
+@lru_cache(1024)
+def _reach_by_sizes(
+    sizes: tuple[tuple[int, bool], ...], conjunctions: Conjunctions, replace: bool, beta: float
+) -> tuple[list[Axes], float]:
+    """`tables_reach` for columns of these sizes, each with whether it is ordered."""
+    columns = (Attribute(str(i), "coded", codes=n, ordered=ordered) for i, (n, ordered) in enumerate(sizes))
+    domain = Domain(tuple(columns))
+    sets, chosen = _table_sets(domain, tuple(range(len(sizes))), conjunctions)
     kinds, counts = _table_kinds(domain, conjunctions, sets)
+    precisions = _precisions(domain, sets)
+    known = sum(precisions[sets.index(s)] for s in chosen)  # the precision of the residuals of each set
+    left = [i for i, s in enumerate(sets) if s and s not in chosen]
 
-    def squares(tables: list[Axes]) -> Floats:
-        return np.asarray(kinds @ [0.0 if replace and not s else _summed(domain, tables, s) for s in sets])
+    def squares(known: Floats, kinds: Floats) -> Floats:
+        """The sum of squared weights that each kind gives to the noise, one row for each row of precisions."""
+        each = 1 / known
+        if replace:
+            each[..., 0] = 0.0  # that of the empty set is the number of records, which is known
+        return np.asarray(each @ kinds.T)
 
-    best = len(chosen) ** 2 * float(squares(chosen).max())
+    noise = squares(known, kinds)
+    best = len(chosen) ** 2 * float(noise.max())
     for _ in range(MAX_SMALLER_TABLES):
-        tried = [
-            ((len(chosen) + 1) ** 2 * float(squares([*chosen, s]).max()), s) for s in sets if s and s not in chosen
-        ]
-        if not tried or min(tried)[0] >= best:
+        # The kind that is the worst now rules out most of those left, so that few are tried with all kinds.
+        factor = (len(chosen) + 1) ** 2
+        still = factor * squares(known + precisions[left], kinds[noise.argmax()]) if left else np.zeros(0)
+        hopeful = [i for i, at_least in zip(left, still, strict=True) if at_least < best]
+        tried = factor * squares(known + precisions[hopeful], kinds).max(axis=1)
+        if not hopeful or tried.min() >= best:
             break
-        best, added = min(tried)
-        chosen.append(added)
-    noise = squares(chosen)
-    largest = np.concatenate([_largest_weights(domain, conjunctions, chosen, s, replace) for s in sets])
+        best, added = float(tried.min()), hopeful[int(tried.argmin())]
+        known = known + precisions[added]
+        noise = squares(known, kinds)
+        left.remove(added)
+        chosen.append(sets[added])
+    weights = precisions[[sets.index(s) for s in chosen]] / known
+    if replace:
+        weights[:, 0] = 0.0
+    place = {s: i for i, s in enumerate(sets)}
+    largest = np.concatenate([_largest_weights(domain, conjunctions, s, weights, place) for s in sets])
     noisy = noise > 0
     return chosen, tail_bounds.laplace_averages(noise[noisy], largest[noisy], counts[noisy], beta)
 
 
-def _summed(domain: Domain, tables: list[Axes], axes: Axes) -> float:
-    """The sum of squared weights in the residuals of some columns, by precision: see `residuals.Estimates.of`."""
-    return 1 / sum(domain.cells(axes) / domain.cells(t) for t in tables if set(axes) <= set(t))
+def _table_sets(domain: Domain, axes: Axes, conjunctions: Conjunctions) -> tuple[list[Axes], list[Axes]]:
+    """All sets of columns that a class of conjunctions is about, and those in no other. `TooLarge` for many."""
+    axes = tuple(a for a in axes if domain.shape[a] > 1)  # a column of one value tells nothing
+    if not axes:
+        raise TooLarge("there is no column to make a table of")
+    sets = list(islice(conjunctions.subsets(axes), MAX_TABLE_SETS + 1))
+    if len(sets) > MAX_TABLE_SETS:
+        raise TooLarge(f"conjunctions on {len(axes)} columns are of more than {MAX_TABLE_SETS} sets")
+    largest = maximal_sets(sets)
+    if sum(map(domain.cells, largest)) > MAX_TABLE_CELLS:
+        raise TooLarge(f"noisy tables of more than {MAX_TABLE_CELLS:,} cells together are not measured")
+    return sets, largest
+
+
+def _precisions(domain: Domain, sets: list[Axes]) -> Floats:
+    """The precision, (tables, sets), with which a table of each set tells the residuals of each: 0 where it does not.
+
+    That of noise of unit variance on each cell: see `residuals.Estimates.of`.
+    """
+    columns = sorted({a for s in sets for a in s})
+    within = np.array([[a in s for a in columns] for s in sets], np.float64)
+    cells = np.array([domain.cells(s) for s in sets], np.float64)
+    missing = (1 - within) @ within.T  # how many columns of the second are not in the first
+    return np.where(missing == 0, cells / cells[:, None], 0.0)
+
+
+def _least_reach(domain: Domain, axes: Axes, conjunctions: Conjunctions, beta: float) -> float:
+    """A lower bound on `tables_reach`: that of conjunctions on all these columns, which admit half of each."""
+    squares, count = 1.0, 1.0
+    for a in axes:
+        ways = conjunctions.ways(domain.attributes[a])
+        m = max((m for m, number in enumerate(ways, 1) if number), key=lambda m: m * (domain.shape[a] - m))
+        squares, count = squares * m * (1 - m / domain.shape[a]), count * ways[m - 1]
+    return 2 * math.sqrt(squares * math.log(2 * count / beta))
 
 
 def _largest_weights(
-    domain: Domain, conjunctions: Conjunctions, tables: list[Axes], axes: Axes, replace: bool
+    domain: Domain, conjunctions: Conjunctions, axes: Axes, weights: Floats, place: Mapping[Axes, int]
 ) -> Floats:
-    """The largest weight in size that each kind of conjunction on just these columns gives to the noise on a cell."""
-    admitted = [_shares(domain, conjunctions, a) for a in axes]
-    found = np.zeros(math.prod(map(len, admitted)))
-    for table in tables:
-        part = np.zeros((2,) * len(axes))  # by whether each column is in the residual
-        for which in np.ndindex(part.shape):
-            residual = tuple(a for a, yes in zip(axes, which, strict=True) if yes)
-            if set(residual) <= set(table) and not (replace and not residual):
-                part[which] = domain.cells(residual) / domain.cells(table) * _summed(domain, tables, residual)
-        for p in admitted:  # each time the first axis goes, and two come: whether the cell is admitted, and the kind
-            part = np.tensordot(part, np.array([[p, -p], [p, 1 - p]]), axes=(0, 1))
-        sizes = np.abs(part).max(axis=tuple(range(0, part.ndim, 2))) if axes else np.abs(part)
-        found = np.maximum(found, sizes.reshape(-1))
-    return found
+    """The largest weight in size that each kind of conjunction on just these columns gives to the noise on a cell.
+
+    weights  (tables, sets) those of each table in the residuals of each set
+    place    of each set, in `weights`
+    """
+    patterns = list(product((False, True), repeat=len(axes)))  # whether each column is in the residual
+    residuals = [place[tuple(a for a, yes in zip(axes, which, strict=True) if yes)] for which in patterns]
+    part = weights[:, residuals].reshape(-1, *(2,) * len(axes))
+    for p in (_shares(domain, conjunctions, a) for a in axes):
+        # Each time the first of these axes goes, and two come: whether the cell is admitted, and the kind.
+        part = np.tensordot(part, np.array([[p, -p], [p, 1 - p]]), axes=(1, 1))
+    return np.asarray(np.abs(part).max(axis=(0, *range(1, part.ndim, 2)))).reshape(-1)
 
 
 def _shares(domain: Domain, conjunctions: Conjunctions, a: int) -> Floats:

@@ -33,7 +33,7 @@ from qrelease.mechanisms.online.quotes import price_of
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP
 from qrelease.privacy.filters import Tally
 from qrelease.queries.canonical import CanonicalQuery
-from qrelease.queries.classes import Conjunctions, Everything, Parities, QueryClass
+from qrelease.queries.classes import Conjunctions, Everything, Parities, QueryClass, maximal_sets
 from qrelease.queries.workload import Group, Workload
 
 Kind = Literal["count", "answers", "synopsis", "sparse", "estimate"]
@@ -297,26 +297,34 @@ class PurchasePolicy:
         if self.prices.gaussian or not self._rent_on or not self._is_simple(group.queries):
             return
         shown = {*self._rent_on, group.columns}
-        for sets in (self._alike(shown), shown, {group.columns}):
-            among = _largest(sets)
-            axes = tuple(sorted({a for s in among for a in s}))
-            if not axes:
-                continue
-            order = max(map(len, among))
-            offer = self._offer(axes, replace(self._simple, order=order, among=among), self._bought_so_far)
-            if offer is not None:
-                rent = sum(r for s, r in self._rent_on.items() if any(set(s) <= set(other) for other in among))
-                if rent and not (due and self._threshold(offer) > rent):
-                    yield rent, offer
+        paid = sum(self._rent_on.values())
+        paid_within = sum(rent for s, rent in self._rent_on.items() if set(s) <= {*group.columns})
+        for sets, rent in ((self._alike(shown), paid), (shown, paid), ({group.columns}, paid_within)):
+            if not rent:
                 return
+            if len(sets) > MAX_TABLE_SETS:
+                continue
+            among = tuple(sorted(maximal_sets(sets)))
+            axes = tuple(sorted({a for s in among for a in s}))
+            queries = replace(self._simple, order=max(map(len, among)), among=among)
+            with suppress(TooLarge):
+                if due and self.synopsis_share * self.prices.least_of_tables(self._bought_so_far, axes, queries) > rent:
+                    return
+                offer = self._offer(axes, queries, self._bought_so_far)
+                if offer is not None:
+                    if not (due and self._threshold(offer) > rent):
+                        yield rent, offer
+                    return
 
     def _alike(self, shown: set[Axes]) -> set[Axes]:
         """These sets of columns, and those with another ordered column of them all in place of one.
 
         Whoever asks for means of one column by groups asks for those of others by the same groups.
         """
+        if len(shown) > MAX_TABLE_SETS:
+            return shown
         ordered = {a for s in shown for a in s if self._domain.attributes[a].ordered}
-        found = set(_largest(shown))
+        found = {*maximal_sets(shown)}
         if len(found) * len(ordered) ** 2 > MAX_TABLE_SETS:
             return shown
         for s in [*found]:
@@ -392,11 +400,6 @@ class PurchasePolicy:
             return self.prices.residuals(number, axes, queries) if isinstance(queries, Conjunctions) else None
         except TooLarge:
             return None
-
-
-def _largest(sets: set[Axes]) -> tuple[Axes, ...]:
-    """Those that are in no other, in order."""
-    return tuple(sorted(s for s in sets if not any(set(s) < set(other) for other in sets)))
 
 
 def _entry(kind: Kind, cost: PureDP | ZCDP, group: CanonicalGroup) -> dict[str, Any]:

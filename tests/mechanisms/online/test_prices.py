@@ -1,7 +1,9 @@
 """Prices: quotes are what is charged, and what a synopsis costs is that of the tails of its noise."""
 
+import dataclasses
 import itertools
 import math
+import random
 from functools import partial
 
 import numpy as np
@@ -9,14 +11,16 @@ import pytest
 from sessions import ADD, BOXES, CAPS, DOMAIN, SWAP, ledger_of, opened
 from worlds import BOTH, coded, random_table
 
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
 from qrelease.errors import TooLarge
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates
-from qrelease.mechanisms.online.prices import ALONE, Prices, _largest_weights, _summed, _table_kinds
+from qrelease.mechanisms.online.prices import ALONE, Prices, _largest_weights, _precisions, _table_kinds
 from qrelease.mechanisms.online.session import Online
 from qrelease.noise.distributions import Noise
 from qrelease.privacy import ZCDP, ApproxDP
-from qrelease.queries.classes import Conjunctions, Everything, Parities
+from qrelease.queries.classes import Conjunctions, Everything, Parities, maximal_sets
 from qrelease.queries.families import Cells
 from qrelease.queries.workload import Group, Workload
 
@@ -116,6 +120,32 @@ def test_the_worst_box_is_that_of_the_least_largest_variance(neighbours):
     assert 5.4 < z < 5.75
 
 
+@pytest.mark.parametrize("neighbours", BOTH)
+def test_a_lower_bound_on_the_price_of_several_tables_is_one(neighbours):
+    rng = random.Random(0)
+    for _ in range(40):
+        sizes = [rng.randint(2, 6) for _ in range(5)]
+        columns = [Attribute(f"c{i}", "coded", codes=n, ordered=rng.random() < 0.5) for i, n in enumerate(sizes)]
+        prices = Prices(Domain(tuple(columns)), neighbours, 2000.0, 0.001, False)
+        sets = [tuple(sorted(rng.sample(range(5), rng.randint(1, 3)))) for _ in range(rng.randint(1, 5))]
+        among = tuple(sorted(maximal_sets(sets)))
+        axes = tuple(sorted({a for s in among for a in s}))
+        conjunctions = Conjunctions(max(map(len, among)), weighted=True, simple=True, among=among)
+        price = prices.tables(3, axes, conjunctions).cost.epsilon
+        assert 0.02 * price < prices.least_of_tables(3, axes, conjunctions) <= price
+
+
+def test_the_price_of_tables_is_that_of_the_sizes_of_their_columns():
+    conjunctions = Conjunctions(2, weighted=True, simple=True, among=((0, 1), (1, 2)))
+    turned = dataclasses.replace(conjunctions, among=((0, 1), (0, 2)))
+    offer = Prices(coded(2, 3, 4), ADD, 400.0, 0.01, False).tables(0, (0, 1, 2), conjunctions)
+    other = Prices(coded(3, 4, 2), ADD, 400.0, 0.01, False).tables(0, (0, 1, 2), turned)
+    assert offer.cost == other.cost
+    moved = {0: 2, 1: 0, 2: 1}
+    measured = {tuple(sorted(moved[a] for a in group.axes)) for group in offer.workload.groups}
+    assert measured == {group.axes for group in other.workload.groups}
+
+
 @pytest.mark.parametrize("replace", [False, True])
 def test_weights_of_noise_in_answers_from_several_tables_are_those_of_their_estimates(replace):
     """The largest weight and the sum of squares, beside unit noise on one cell after another."""
@@ -123,8 +153,13 @@ def test_weights_of_noise_in_answers_from_several_tables_are_those_of_their_esti
     conjunctions = Conjunctions(2, ranges=True, among=((0, 1), (1, 2)))
     sets = list(conjunctions.subsets((0, 1, 2)))
     kinds, _ = _table_kinds(domain, conjunctions, sets)
-    squares = kinds @ [0.0 if replace and not s else _summed(domain, tables, s) for s in sets]
-    largest = np.concatenate([_largest_weights(domain, conjunctions, tables, s, replace) for s in sets])
+    place = {s: i for i, s in enumerate(sets)}
+    precisions = _precisions(domain, sets)[[place[t] for t in tables]]
+    known = precisions.sum(axis=0)
+    if replace:
+        known[place[()]] = math.inf
+    squares = kinds @ (1 / known)
+    largest = np.concatenate([_largest_weights(domain, conjunctions, s, precisions / known, place) for s in sets])
     law, expected = Noise("discrete Laplace", 1.0), []
     for s in sets:
         weights = []
