@@ -43,7 +43,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
-from itertools import islice, product
+from itertools import compress, islice, product
 from typing import Final, cast, final
 
 import numpy as np
@@ -284,6 +284,18 @@ def _reach_by_sizes(
     sizes: tuple[tuple[int, bool], ...], conjunctions: Conjunctions, replace: bool, beta: float
 ) -> tuple[list[Axes], float]:
     """`tables_reach` for columns of these sizes, each with whether it is ordered."""
+    sets, kinds = _tables_by_sizes(sizes, conjunctions, replace)
+    return sets, tail_bounds.laplace_averages(*kinds, beta)
+
+
+@lru_cache(256)
+def _tables_by_sizes(
+    sizes: tuple[tuple[int, bool], ...], conjunctions: Conjunctions, replace: bool
+) -> tuple[list[Axes], tuple[Floats, Floats, Floats]]:
+    """The tables for columns of such sizes, and the noise of kinds of conjunctions, whatever the probability.
+
+    The latter for `tail_bounds.laplace_averages`: sums of squared weights, largest weights, and how many there are.
+    """
     columns = (Attribute(str(i), "coded", codes=n, ordered=ordered) for i, (n, ordered) in enumerate(sizes))
     domain = Domain(tuple(columns))
     sets, chosen = _table_sets(domain, tuple(range(len(sizes))), conjunctions)
@@ -320,7 +332,8 @@ def _reach_by_sizes(
     place = {s: i for i, s in enumerate(sets)}
     largest = np.concatenate([_largest_weights(domain, conjunctions, s, weights, place) for s in sets])
     noisy = noise > 0
-    return chosen, tail_bounds.laplace_averages(noise[noisy], largest[noisy], counts[noisy], beta)
+    (squares_of, largest_of), kind = np.unique(np.stack([noise[noisy], largest[noisy]]), axis=1, return_inverse=True)
+    return chosen, (squares_of, largest_of, np.bincount(kind.ravel(), counts[noisy]))
 
 
 def _table_sets(domain: Domain, axes: Axes, conjunctions: Conjunctions) -> tuple[list[Axes], list[Axes]]:
@@ -367,13 +380,17 @@ def _largest_weights(
     weights  (tables, sets) those of each table in the residuals of each set
     place    of each set, in `weights`
     """
-    patterns = list(product((False, True), repeat=len(axes)))  # whether each column is in the residual
-    residuals = [place[tuple(a for a, yes in zip(axes, which, strict=True) if yes)] for which in patterns]
-    part = weights[:, residuals].reshape(-1, *(2,) * len(axes))
+    part = weights[:, [place[r] for r in _residuals(axes)]].reshape(-1, *(2,) * len(axes))
     for p in (_shares(domain, conjunctions, a) for a in axes):
         # Each time the first of these axes goes, and two come: whether the cell is admitted, and the kind.
         part = np.tensordot(part, np.array([[p, -p], [p, 1 - p]]), axes=(1, 1))
     return np.asarray(np.abs(part).max(axis=(0, *range(1, part.ndim, 2)))).reshape(-1)
+
+
+def _residuals(axes: Axes) -> list[Axes]:
+    """All subsets of some columns, in the order of a grid with an axis for each: without it, with it."""
+    patterns = product((False, True), repeat=len(axes))
+    return [tuple(compress(axes, pattern)) for pattern in patterns]
 
 
 def _shares(domain: Domain, conjunctions: Conjunctions, a: int) -> Floats:
@@ -387,19 +404,18 @@ def _table_kinds(domain: Domain, conjunctions: Conjunctions, sets: list[Axes]) -
     ways = {a: np.array(conjunctions.ways(domain.attributes[a]), np.float64) for s in sets for a in s}
     if sum(math.prod(int(np.count_nonzero(ways[a])) for a in s) for s in sets) > MAX_KINDS // 8:
         raise TooLarge(f"conjunctions on {len(sets)} sets of columns are of more than {MAX_KINDS // 8:,} kinds")
-    rows, counts = [], []
+    found, counts = [], []
     for s in sets:
-        shares = [_shares(domain, conjunctions, a) for a in s]
-        inside = [p * (1 - p) * domain.shape[a] for p, a in zip(shares, s, strict=True)]
-        found = np.zeros((math.prod(map(len, shares)), len(sets)))
-        for pattern in range(1 << len(s)):
-            seen = [bool(pattern >> i & 1) for i in range(len(s))]
-            factors = [inside[i] if yes else shares[i] ** 2 for i, yes in enumerate(seen)]
-            weight = reduce(np.multiply.outer, factors, np.ones(1))
-            found[:, place[tuple(a for a, yes in zip(s, seen, strict=True) if yes)]] += weight.reshape(-1)
-        rows.append(found)
-        counts.append(reduce(np.multiply.outer, [ways[a][ways[a] > 0] for a in s], np.ones(1)).reshape(-1))
-    return np.concatenate(rows), np.concatenate(counts)
+        squares, count = np.ones((1, 1)), np.ones(1)  # by kind and by which columns are in the residual
+        for a in s:
+            p = _shares(domain, conjunctions, a)
+            factors = np.stack([p * p, p * (1 - p) * domain.shape[a]], axis=1)
+            squares, count = np.kron(squares, factors), np.kron(count, ways[a][ways[a] > 0])
+        rows = np.zeros((len(squares), len(sets)))
+        rows[:, [place[r] for r in _residuals(s)]] = squares
+        found.append(rows)
+        counts.append(count)
+    return np.concatenate(found), np.concatenate(counts)
 
 
 @lru_cache(256)
