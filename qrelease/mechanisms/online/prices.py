@@ -201,15 +201,12 @@ class Prices:
         )
 
     def least_of_tables(self, number: int | None, axes: Axes, conjunctions: Conjunctions) -> float:
-        """A lower bound on the price of `tables`, found in no time. `TooLarge` if they would be, by their sizes.
-
-        A conjunction on all columns of one table has a part of its error, the residual in just these columns, that no
-        other of the largest tables can lessen; and its tail is no lighter than that of normal noise of that variance.
-        """
+        """A lower bound on the price of `tables`, found in no time. `TooLarge` if they would be, by their sizes."""
         _, largest = _table_sets(self.domain, axes, conjunctions)
-        far = max(_least_reach(self.domain, s, conjunctions, self.share(number)) for s in largest)
         replace = self.neighbours is Neighbours.REPLACE_ONE
-        moved = sum(Cells(self.domain.cells(s)).sensitivity(1, replace=replace) for s in largest)
+        widest = max(largest, key=self.domain.cells)
+        far = _least_reach(self.domain, widest, len(largest), conjunctions, replace, self.share(number))
+        moved = max(Cells(self.domain.cells(s)).sensitivity(1, replace=replace) for s in largest)
         return float(moved) * far / self.error
 
     def residuals(self, number: int | None, axes: Axes, conjunctions: Conjunctions) -> Offer:
@@ -333,7 +330,7 @@ def _tables_by_sizes(
     largest = np.concatenate([_largest_weights(domain, conjunctions, s, weights, place) for s in sets])
     noisy = noise > 0
     (squares_of, largest_of), kind = np.unique(np.stack([noise[noisy], largest[noisy]]), axis=1, return_inverse=True)
-    return chosen, (squares_of, largest_of, np.bincount(kind.ravel(), counts[noisy]))
+    return chosen, (squares_of, largest_of, np.bincount(kind.ravel(), counts[noisy]).astype(np.float64))
 
 
 def _table_sets(domain: Domain, axes: Axes, conjunctions: Conjunctions) -> tuple[list[Axes], list[Axes]]:
@@ -362,14 +359,33 @@ def _precisions(domain: Domain, sets: list[Axes]) -> Floats:
     return np.where(missing == 0, cells / cells[:, None], 0.0)
 
 
-def _least_reach(domain: Domain, axes: Axes, conjunctions: Conjunctions, beta: float) -> float:
-    """A lower bound on `tables_reach`: that of conjunctions on all these columns, which admit half of each."""
-    squares, count = 1.0, 1.0
+def _least_reach(
+    domain: Domain, axes: Axes, tables: int, conjunctions: Conjunctions, replace: bool, beta: float
+) -> float:
+    """A lower bound on how far off conjunctions are, times the number of tables, which are these columns' and others.
+
+    It is that of the conjunctions on all these columns that each admit about half of a column's values, of which any
+    error of so many tables, or more, has a least sum of squares; and a tail that is no lighter than the normal one.
+    A table of variance 1 tells the residual of the columns r to the precision cells(r)/cells(table), which is 1 for
+    the table of just r, and at most 1/m for any other, where m is the least number of a column's values.
+    """
+    admitted, count = [], 1
     for a in axes:
         ways = conjunctions.ways(domain.attributes[a])
-        m = max((m for m, number in enumerate(ways, 1) if number), key=lambda m: m * (domain.shape[a] - m))
-        squares, count = squares * m * (1 - m / domain.shape[a]), count * ways[m - 1]
-    return 2 * math.sqrt(squares * math.log(2 * count / beta))
+        admitted.append(max((k for k, number in enumerate(ways, 1) if number), key=lambda k: k * (domain.shape[a] - k)))
+        count *= ways[admitted[-1] - 1]
+    shares = [k / domain.shape[a] for k, a in zip(admitted, axes, strict=True)]
+    factors = [np.array([p * p, p * (1 - p) * domain.shape[a]]) for p, a in zip(shares, axes, strict=True)]
+    parts = _kronecker(factors, np.ones(1))[1 if replace else 0 :]  # of each residual; the last is that of all columns
+    smaller, m = -np.sort(-parts[:-1]), min(domain.shape[a] for a in axes)
+    least = math.inf
+    if tables == 1:
+        least = math.prod(admitted) - (math.prod(shares) ** 2 * domain.cells(axes) if replace else 0)
+    for k in range(max(tables, 2), tables + MAX_SMALLER_TABLES + 1):
+        others = k - tables  # each of which may be of just the columns of one residual
+        precise, rest = smaller[:others].sum() / (1 + (k - 1) / m), smaller[others:].sum() * m / k
+        least = min(least, k * k * float(parts[-1] + precise + rest))
+    return 2 * math.sqrt(least * math.log(2 * count / beta))
 
 
 def _largest_weights(
@@ -393,6 +409,13 @@ def _residuals(axes: Axes) -> list[Axes]:
     return [tuple(compress(axes, pattern)) for pattern in patterns]
 
 
+def _kronecker(factors: list[Floats], start: Floats) -> Floats:
+    """The Kronecker product of all of them."""
+    for factor in factors:
+        start = np.asarray(np.kron(start, factor), np.float64)
+    return start
+
+
 def _shares(domain: Domain, conjunctions: Conjunctions, a: int) -> Floats:
     """The parts m/n of a column's values that some condition of the class admits."""
     return (np.flatnonzero(np.array(conjunctions.ways(domain.attributes[a]))) + 1) / domain.shape[a]
@@ -405,16 +428,15 @@ def _table_kinds(domain: Domain, conjunctions: Conjunctions, sets: list[Axes]) -
     if sum(math.prod(int(np.count_nonzero(ways[a])) for a in s) for s in sets) > MAX_KINDS // 8:
         raise TooLarge(f"conjunctions on {len(sets)} sets of columns are of more than {MAX_KINDS // 8:,} kinds")
     found, counts = [], []
+    one: Floats = np.ones(1)
     for s in sets:
-        squares, count = np.ones((1, 1)), np.ones(1)  # by kind and by which columns are in the residual
-        for a in s:
-            p = _shares(domain, conjunctions, a)
-            factors = np.stack([p * p, p * (1 - p) * domain.shape[a]], axis=1)
-            squares, count = np.kron(squares, factors), np.kron(count, ways[a][ways[a] > 0])
+        shares = [_shares(domain, conjunctions, a) for a in s]
+        factors = [np.stack([p * p, p * (1 - p) * domain.shape[a]], axis=1) for p, a in zip(shares, s, strict=True)]
+        squares = _kronecker(factors, one[:, None])  # by kind and by which columns are in the residual
         rows = np.zeros((len(squares), len(sets)))
         rows[:, [place[r] for r in _residuals(s)]] = squares
         found.append(rows)
-        counts.append(count)
+        counts.append(_kronecker([ways[a][ways[a] > 0] for a in s], one))
     return np.concatenate(found), np.concatenate(counts)
 
 
