@@ -51,7 +51,7 @@ _COUNT, _MEASURE = "count the records", "measure "
 _SUM = "sum "
 """And those that buy tables of sums."""
 
-_CHOOSE = "select quantile "
+_CHOOSE = "select quantile"
 _OTHERS = ("select by ", _CHOOSE, "compare by ", "learn ")
 """And those that buy choices, or the schema."""
 

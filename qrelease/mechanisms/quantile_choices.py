@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, final
@@ -204,7 +204,7 @@ def _chosen(private: Private, question: NumericQuestion, cost: PureDP | ZCDP) ->
     reach, rule = [], better_rule(cost)
     for p, whole in zip(question.probabilities, split(cost, len(question.probabilities)), strict=True):
         choice, shares = _Choice.of(question, p, private.neighbours), split(whole, _SHARES)
-        told = f"quantile {p:g} of {question.column}{' by ' if question.by else ''}{' * '.join(question.by)}"
+        told = str(replace(question, probabilities=(p,)))
         for side, share, into in zip((0, -1, 1), shares, picks, strict=True):
             offset = choice.bound(len(cells) + 1, share, _BETA / 2) if side else 0
             scores = -losses(table, choice.q, side, offset)
