@@ -6,11 +6,9 @@ words around it say nothing of the table.
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -21,15 +19,8 @@ from qrelease.data.domain import Domain
 from qrelease.data.schema import to_toml
 from qrelease.data.sources.csv import write_rows
 from qrelease.data.table import Table
-from qrelease.evaluation.audit.observed import (
-    SHAPE,
-    domain,
-    flat,
-)
+from qrelease.evaluation.audit.observed import SHAPE, domain
 from qrelease.privacy.costs import Cost, Neighbours
-
-NUMBER: Final = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
-"""A number in a text, with a group, so that a split keeps it."""
 
 
 class Ran(NamedTuple):
@@ -169,17 +160,3 @@ def filled_arguments(text: str, cost: Cost, neighbours: Neighbours, seed: int) -
         of_records=f"--neighbours {neighbours.value}",
         common=f"--schema schema.toml --insecure-seed {seed} --ledger people.ledger",
     ).split()
-
-
-def lines_of(text: str, path: str) -> Iterator[tuple[str, object]]:
-    """Each line: its words, and its numbers one by one; a line of JSON leaf by leaf."""
-    lines = text.splitlines()
-    yield f"{path}/length", len(lines)
-    for i, line in enumerate(lines):
-        if line.startswith("{"):
-            yield from flat(json.loads(line), f"{path}/{i}/json")
-            continue
-        parts = NUMBER.split(line)
-        yield f"{path}/{i}", "#".join(parts[::2])
-        for j, number in enumerate(parts[1::2]):
-            yield f"{path}/{i}/numbers/{j}", number

@@ -29,18 +29,17 @@ from qrelease.data.schema import to_toml
 from qrelease.data.table import Table
 from qrelease.errors import QReleaseError
 from qrelease.evaluation.audit.commands import (
-    NUMBER,
     SCENES,
     Running,
     Scene,
     filled_arguments,
-    lines_of,
     release_command,
     started,
     write_inputs,
 )
 from qrelease.evaluation.audit.observed import (
     BEYOND_MANIFEST,
+    NUMBER,
     SEEDS,
     Door,
     DoorAudit,
@@ -48,6 +47,7 @@ from qrelease.evaluation.audit.observed import (
     differences,
     flat,
     ledger_seen,
+    lines_of,
     listening,
 )
 from qrelease.evaluation.audit.session import ServerStarter, estimates_door, server_door

@@ -140,10 +140,10 @@ _SESSION_ESTIMATES: Final = tuple(
 
 _SESSIONS: Final = (
     *_SESSION_ESTIMATES,
-    Field("session/repr", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
-    Field("session/*/error", "what is left, less prices for a noisy number", ("online",), _ADD_REMOVE),
-    Field("session/*/quote/error", "what is left, less prices for a noisy number", ("online",), _ADD_REMOVE),
-    Field("session/error", "a noisy number of records that is too small", ("online",), _ADD_REMOVE),
+    Field("session/repr/0/numbers/*", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("session/*/error/0/numbers/*", "less prices for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("session/*/quote/error/0/numbers/*", "less prices for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("session/error/0/numbers/*", "a noisy number of records that is too small", ("online",), _ADD_REMOVE),
 )
 
 _COMMANDS: Final = (
@@ -168,10 +168,12 @@ _HTTP: Final = (
     Field("*/json/quotes/*/takes/*", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/*/spent/*", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/*/left/*", "the total, less prices for a noisy number of records", ("online",), _ADD_REMOVE),
-    Field("*v1 query/json/detail", "a price for a noisy number of records", ("online",), _ADD_REMOVE),
-    Field("*v1 batch/json/detail", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
-    Field("*v1 estimate*/json/detail", "what is left, less prices for a noisy number", ("online",), _ADD_REMOVE),
-    Field("*most=*/json/detail", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*v1 query/json/detail/0/numbers/*", "a price for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*v1 batch/json/detail/0/numbers/*", "prices for a noisy number of records", ("online",), _ADD_REMOVE),
+    Field(
+        "*v1 estimate*/json/detail/0/numbers/*", "less prices for a noisy number of records", ("online",), _ADD_REMOVE
+    ),
+    Field("*most=*/json/detail/0/numbers/*", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/rows/*", "drawn at random, from what is fitted to answers with noise", ("online",), coarse=True),
     Field("*/headers/content-length", "the length of the noisy numbers in it", ("online",)),
     Field("*/json/requests/*/time", "the clock", ("online",)),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +37,9 @@ SEEDS: Final = 3
 
 BEYOND_MANIFEST: Final = " beyond the manifest"
 """Ends the path of a file that does not follow from the manifest."""
+
+NUMBER: Final = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+"""A number in a text, with a group, so that a split keeps it."""
 
 SHAPE: Final = {"a": 2, "b": 3}
 """Columns of the tables that are attacked, and their cells."""
@@ -251,6 +256,20 @@ def flat(value: object, path: str) -> Iterator[tuple[str, object]]:
             yield from flat(inner, f"{path}/{i}")
     else:
         yield path, value
+
+
+def lines_of(text: str, path: str) -> Iterator[tuple[str, object]]:
+    """Each line: its words, and its numbers one by one; a line of JSON leaf by leaf."""
+    lines = text.splitlines()
+    yield f"{path}/length", len(lines)
+    for i, line in enumerate(lines):
+        if line.startswith("{"):
+            yield from flat(json.loads(line), f"{path}/{i}/json")
+            continue
+        parts = NUMBER.split(line)
+        yield f"{path}/{i}", "#".join(parts[::2])
+        for j, number in enumerate(parts[1::2]):
+            yield f"{path}/{i}/numbers/{j}", number
 
 
 @contextlib.contextmanager

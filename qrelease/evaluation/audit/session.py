@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from qrelease.data.table import Table
 from qrelease.errors import QReleaseError
-from qrelease.evaluation.audit.observed import Door, Seen, flat, ledger_seen, listening
+from qrelease.evaluation.audit.observed import Door, Seen, flat, ledger_seen, lines_of, listening
 from qrelease.mechanisms.online.session import Online, OnlineSession
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, split
@@ -103,9 +103,9 @@ def estimates_door(
                 with (opened or _opened)(curator, mechanism, split(cap, [0.9, 0.1])[0]) as session:
                     for number, statistic in enumerate(statistics):
                         found |= _estimated(session, statistic, each, f"session/{number} {statistic.name}")
-                    found["session/repr"] = _ADDRESS.sub("", repr(session))
+                    found |= lines_of(_ADDRESS.sub("", repr(session)), "session/repr")
             except QReleaseError as error:
-                found["session/error"] = f"{type(error).__name__}: {error}"
+                found |= lines_of(f"{type(error).__name__}: {error}", "session/error")
             found |= ledger_seen(ledger)
         return found
 
@@ -113,7 +113,7 @@ def estimates_door(
 
 
 def _opened(curator: Curator, mechanism: Online, cost: Cost) -> OnlineSession:
-    return curator.open(mechanism, cost)
+    return curator.open(mechanism, cost, key="estimates")
 
 
 def _estimated(session: OnlineSession, statistic: Statistic, cost: PureDP | ZCDP, at: str) -> dict[str, object]:
@@ -123,13 +123,13 @@ def _estimated(session: OnlineSession, statistic: Statistic, cost: PureDP | ZCDP
         quote = session.quote_estimate(statistic, cost)
         found |= {f"{at}/quote/cost": str(quote.cost), f"{at}/quote/source": quote.source}
     except QReleaseError as error:
-        found[f"{at}/quote/error"] = f"{type(error).__name__}: {error}"
+        found |= lines_of(f"{type(error).__name__}: {error}", f"{at}/quote/error")
     try:
         paid = session.estimate(statistic, cost)
         found |= flat(paid.estimate.to_json(), f"{at}/estimate")
         found |= {f"{at}/cost": str(paid.cost), f"{at}/source": paid.source}
     except QReleaseError as error:
-        found[f"{at}/error"] = f"{type(error).__name__}: {error}"
+        found |= lines_of(f"{type(error).__name__}: {error}", f"{at}/error")
     return found
 
 
@@ -177,7 +177,13 @@ async def _conversation(app: ASGIApp, token: str) -> dict[str, object]:
         at = f"http/{number} {method} {path.replace('/', ' ')}"
         found[f"{at}/status"] = status
         found |= {f"{at}/headers/{name}": text for name, text in headers.items()}
-        found |= flat(json.loads(content), f"{at}/json") if "json" in headers["content-type"] else {at: content}
+        if "json" not in headers["content-type"]:
+            found[at] = content
+            continue
+        told = json.loads(content)
+        if isinstance(told, dict) and "detail" in told:  # a sentence, of which the numbers alone may be noisy
+            found |= lines_of(told.pop("detail"), f"{at}/json/detail")
+        found |= flat(told, f"{at}/json")
     return found
 
 

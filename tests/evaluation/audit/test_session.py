@@ -121,7 +121,7 @@ def test_a_session_that_tells_of_the_records_is_convicted(where, path):
         telling = estimates_door(
             Online(alpha=0.2, beta=0.05),
             PureDP(100.0),
-            opened=lambda c, m, cost: Telling(c.open(m, cost), where, table),
+            opened=lambda c, m, cost: Telling(c.open(m, cost, key="estimates"), where, table),
         )
         return telling(table, neighbours, seed)
 
