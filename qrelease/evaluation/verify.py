@@ -25,15 +25,16 @@ import numpy as np
 from qrelease._util.typing import Floats
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
-from qrelease.inference.chosen_quantiles import CHOICES
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.sums_plan import PlannedTable, bought, privacy_used
 from qrelease.inference.synopsis import Tabulated, Weighted
 from qrelease.mechanisms.additive_noise import processed
+from qrelease.mechanisms.private_data import SELECT
+from qrelease.mechanisms.quantile_choices import contradiction
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import Cost, Neighbours, Spend, cost_from_json
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend, cost_from_json
 from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
 from qrelease.release import checksums
@@ -51,7 +52,7 @@ _COUNT, _MEASURE = "count the records", "measure "
 _SUM = "sum "
 """And those that buy tables of sums."""
 
-_CHOOSE = "select quantile "
+_CHOOSE = f"{SELECT}quantile "
 _OTHERS = ("select by ", _CHOOSE, "compare by ", "learn ")
 """And those that buy choices, or the schema."""
 
@@ -297,11 +298,9 @@ def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
     """
     if release.measured_sums is None and not counts:
         return None
-    paid = sum(s.what.startswith(_CHOOSE) for s in release.spends)
-    chosen = () if release.measured_sums is None else release.measured_sums.chosen
-    wanted = sum(CHOICES * len(choices.question.probabilities) for choices in chosen)
-    if paid != wanted:
-        return f"{wanted} choices for quantiles were made, and {paid} parts of the cost buy some"
+    wrong = _chosen_wrongly(release)
+    if wrong is not None:
+        return wrong
     costs = [s.cost for s in release.spends if s.what.startswith(_SUM)]
     if len(costs) != 1:
         return f"sums were measured, and {len(costs)} parts of the cost buy them"
@@ -319,6 +318,21 @@ def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
     if used > 1 + _SAME:
         return f"{len(parts)} tables of sums have the noise of {float(used):.4g} times what their part of the cost buys"
     return None
+
+
+def _chosen_wrongly(release: Release) -> str | None:
+    """What of the choices of quantiles does not follow from what was paid for them, if anything does not."""
+    paid = [s for s in release.spends if s.what.startswith(_CHOOSE)]
+    chosen = () if release.measured_sums is None else release.measured_sums.chosen
+    if not chosen:
+        return f"no quantile was chosen, and {len(paid)} parts of the cost buy choices" if paid else None
+    try:
+        cost = cost_from_json(release.parameters["chosen"]["cost"])
+    except (KeyError, TypeError, InvalidInput):
+        return "quantiles were chosen, and the parameters do not say for which cost"
+    if not isinstance(cost, PureDP | ZCDP):
+        return f"no choice of a quantile is bought by {cost}"
+    return contradiction(chosen, cost, paid, release.unit.relation)
 
 
 def _unpaid(release: Release, payers: Sequence[Spend]) -> list[Measurement]:

@@ -451,3 +451,85 @@ def test_records_that_are_counted_twice_hold(tmp_path):
     assert failed(verify(tmp_path / "out")) == {"noise source"}
     edit(less_noise)(tmp_path / "out")
     assert "noise" in failed(verify(tmp_path / "out"))
+
+
+# --- quantiles that were chosen -----------------------------------------------------------------------------------
+
+GRADES = Domain((DOMAIN["sex"], qr.Attribute("grade", "number", edges=(0, 2, 4, 6, 9, 12), within=(0, 11), step=1)))
+
+GRADED = Table(GRADES, (TABLE.columns[0], np.searchsorted((2, 4, 6, 9), ROWS[2], side="right").astype(np.uint8)))
+
+
+def chosen(folder, cost, neighbours="add-remove"):
+    """A release of three quantiles by group that were chosen, and of one of everybody."""
+    asked = ["quantile(.25,.5):grade by sex", "quantile(.9):grade"]
+    with qr.Ledger.open(None, cost, dataset="people", neighbours=neighbours) as ledger:
+        mechanism = qr.NumberSums(asked, quantiles="exponential")
+        release = qr.Curator(GRADED, ledger).release(mechanism, qr.Workload.marginals(GRADES, 1), cost)
+        release.save(folder / "out")
+    assert len(release.measured_sums.chosen) == 2
+    return folder / "out"
+
+
+def scaled(*path, by):
+    """A forgery of one number of what was chosen."""
+
+    def change(content):
+        part = content["numbers"]["chosen"][0]
+        for step in path[:-1]:
+            part = part[step]
+        part[path[-1]] = part[path[-1]] * by
+
+    return change
+
+
+def other_rule(content):
+    for part in content["numbers"]["chosen"]:
+        part["rule"] = "exponential" if part["rule"] == "permute-and-flip" else "permute-and-flip"
+
+
+def moved_between(content):
+    """The value for more, the ends of its interval for less: together as much."""
+    parts = [s for s in content["spends"] if s["what"].startswith("select quantile")][:3]
+    name = "rho" if "rho" in parts[0] else "epsilon"
+    parts[0][name], parts[1][name] = parts[0][name] + parts[1][name] / 2, parts[1][name] / 2
+
+
+def other_cost(content):
+    for name, value in content["parameters"]["chosen"]["cost"].items():
+        content["parameters"]["chosen"]["cost"][name] = value / 2
+
+
+def other_ranks(content):
+    part = next(s for s in content["spends"] if s["what"].startswith("select quantile") and "ranks" in s["what"])
+    part["what"] = part["what"].replace(", -", ", -1")
+
+
+def no_cost(content):
+    del content["parameters"]["chosen"]
+
+
+CHOSEN = {
+    "a reach of half as many ranks": scaled("reach", 0, by=0.5),
+    "no reach": scaled("reach", 1, by=0.0),
+    "finer cells": scaled("parts", by=2),
+    "the other rule": other_rule,
+    "more for the value than for the ends": moved_between,
+    "another cost": other_cost,
+    "ends of other ranks": other_ranks,
+    "no cost": no_cost,
+}
+
+
+@pytest.mark.parametrize("cost", [qr.PureDP(4.0), qr.ZCDP(2.0)])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_choices_of_quantiles_hold_and_what_does_not_follow_from_their_cost_is_found(cost, neighbours, tmp_path):
+    folder = chosen(tmp_path, cost, neighbours)
+    assert verify(folder).holds, verify(folder)
+    for name, change in CHOSEN.items():
+        copied = tmp_path / "copied"
+        shutil.copytree(folder, copied)
+        edit(change)(copied)
+        rehash(copied)
+        assert "noise" in failed(verify(copied)), name
+        shutil.rmtree(copied)
