@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from tqdm import tqdm
 
+from qrelease._util.progress import progress
 from qrelease._util.typing import Floats
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
@@ -203,7 +203,7 @@ def evaluate(
     source = Entropy() if entropy is None else entropy
     plan = [(cost, name, trial) for cost in costs for name in contenders for trial in range(trials)]
     rows, why = [], {name: str(error) for name, error in skipped.items()}
-    for cost, name, trial in tqdm(plan, desc="releases", disable=None, leave=False):
+    for cost, name, trial in progress(plan, desc="releases"):
         if name in why:
             continue
         try:

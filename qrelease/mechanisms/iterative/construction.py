@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, final
 
 import numpy as np
-from tqdm import tqdm
 
+from qrelease._util.progress import progress
 from qrelease._util.validate import check_part, positive_probability, whole
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement, noise_for
@@ -70,7 +70,7 @@ def iterate(
     and for a distinguisher that finds something else than one group of queries over the table's domain.
     """
     check_state_answers(state, workload)
-    for step in tqdm(rounds, desc="rounds", disable=None, leave=False):
+    for step in progress(rounds, desc="rounds"):
         chosen = distinguisher.distinguish(private, state, workload, step.selection, step.measurement)
         _check_one_group(chosen)
         (new,) = private.measure(chosen, step.measurement)
