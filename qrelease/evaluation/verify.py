@@ -37,7 +37,7 @@ from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend, cost_from_json
 from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
-from qrelease.release import checksums
+from qrelease.release import checksums, promise
 from qrelease.release.answer_table import MAX_ANSWERS, NUMBERS
 from qrelease.release.frames import as_arrow, told_apart
 from qrelease.release.manifest import MANIFEST
@@ -114,6 +114,9 @@ class Verification:
     ----------
     checks
         What was found of each, in the order in which they were made.
+    promise
+        What the release says that it costs, of whom (a record, or a person with at most so many records), and which
+        tables are compared, as plain types; None where it could not be read.
 
     Examples
     --------
@@ -122,6 +125,7 @@ class Verification:
     """
 
     checks: tuple[Check, ...]
+    promise: Mapping[str, Any] | None = None
 
     @property
     def holds(self) -> bool:
@@ -131,7 +135,7 @@ class Verification:
     def to_json(self) -> dict[str, Any]:
         """Plain types."""
         listed = [{"check": c.name, "holds": c.holds, "found": c.found} for c in self.checks]
-        return {"holds": self.holds, "checks": listed}
+        return {"holds": self.holds, "promise": self.promise, "checks": listed}
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.checks))
@@ -204,12 +208,14 @@ def verify(
     content = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
     checks.append(_id(content, release))
     count = len(release.spends)
-    checks.append(Check("cost", True, f"{count:,} part{'s come' if count > 1 else ' comes'} to at most {release.cost}"))
+    comes = f"{count:,} part{'s come' if count > 1 else ' comes'} to at most {release.cost}"
+    checks.append(Check("cost", True, f"{comes}, of {promise.unit_in_words(release)}"))
+    said = promise.to_json(release)
     separate = _separate(release)
     checks += [_mechanism(release, str(content["synopsis"].get("type"))), _noise(release), _total(release)]
     checks += [] if separate is None else [separate]
     if separate is not None and not release.measurements:  # what would follow from them, there is not
-        return Verification(tuple(checks))
+        return Verification(tuple(checks), said)
     if release.measured_sums is not None:
         checks.append(_readable("numbers", lambda: _numbers(release, place)))
     checks.append(_readable("answers", lambda: _answers(release, place, named)))
@@ -218,7 +224,7 @@ def verify(
         checks.append(Check("ledger", None, "no ledger was given, so whether the holder paid for this is not known"))
     else:
         checks += _ledger(release, named, ledger)
-    return Verification(tuple(checks))
+    return Verification(tuple(checks), said)
 
 
 def _files(folder: Path, named: Mapping[str, str] | None) -> Iterator[Check]:
@@ -616,6 +622,13 @@ def _ledger(release: Release, named: Mapping[str, str] | None, ledger: Mapping[s
     wrong = []
     if (dataset, relation) != (release.dataset, release.neighbours.value):
         wrong.append(f"it is the ledger of {dataset!r} under {relation}")
+    person = release.domain.person
+    unit = {"of": "record"} if person is None else {"of": "person", "column": person.column}
+    if ledger.get("unit", unit) != unit:
+        wrong.append(f"it is of another unit: {ledger['unit']}")
+    kept = entry["release"].get("at_most", release.unit.at_most)
+    if kept != release.unit.at_most:
+        wrong.append(f"by the ledger at most {kept} records of each person were kept")
     if entry.get("cost") != release.cost.to_json():
         wrong.append(f"{entry.get('cost')} was charged")
     if str(entry.get("label", "")).partition(":")[0] != release.mechanism:

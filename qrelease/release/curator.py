@@ -122,7 +122,7 @@ class Paid:
 
         files  the SHA-256 of each of its files, by name, where it was written
         """
-        record = finished(release.id, release.date, files)
+        record = finished(release.id, release.date, files, self.unit.at_most)
         if self.private.draws is not None:
             self.private.draws.finish(record)
         elif not release.insecure:

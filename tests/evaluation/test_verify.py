@@ -533,3 +533,53 @@ def test_choices_of_quantiles_hold_and_what_does_not_follow_from_their_cost_is_f
         rehash(copied)
         assert "noise" in failed(verify(copied)), name
         shutil.rmtree(copied)
+
+
+# --- whom the promise protects ------------------------------------------------------------------------------------
+
+
+def of_persons(folder, at_most, neighbours, weights="records"):
+    """A release whose unit is a person, and the public part of its ledger."""
+    domain = Domain(DOMAIN.attributes, person=qr.Person("who", at_most, weights=weights))
+    table = Table.of_persons(domain, list(TABLE.columns), [f"p{i // 3}" for i in range(len(TABLE))])
+    with qr.Ledger.open(None, qr.PureDP(1.0), neighbours=neighbours, person="who") as ledger:
+        release = qr.Curator(table, ledger).release(qr.Laplace(), qr.Workload.marginals(domain, 1), qr.PureDP(1.0))
+        release.save(folder / "out")
+        return folder / "out", public_part(ledger)
+
+
+def cost_said(found):
+    return next(check.found for check in found.checks if check.name == "cost")
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "differ"), [("add-remove", "more or less"), ("replace-one", "replaced by another")]
+)
+def test_unit_and_neighbours_are_said_with_the_cost_and_in_the_published_ledger(neighbours, differ, tmp_path):
+    for name in ("records", "persons"):
+        (tmp_path / name).mkdir()
+    folder, ledger, _ = saved(tmp_path / "records", neighbours=neighbours)
+    found = verify(folder, ledger=ledger)
+    assert cost_said(found).endswith(f"epsilon=1, of one record {differ} ({neighbours})")
+    said = {"cost": {"epsilon": 1.0}, "unit": {"of": "record"}, "neighbours": neighbours}
+    assert found.to_json()["promise"] == said
+    assert (ledger["unit"], ledger["neighbours"]) == ({"of": "record"}, neighbours)
+
+    folder, ledger = of_persons(tmp_path / "persons", 2, neighbours)
+    found = verify(folder, ledger=ledger)
+    assert found.holds, found
+    assert cost_said(found).endswith(f"of one person {differ}, of whom at most 2 records were kept ({neighbours})")
+    unit = {"of": "person", "at_most": 2, "counts_once": False}
+    assert found.to_json()["promise"] == {"cost": {"epsilon": 1.0}, "unit": unit, "neighbours": neighbours}
+    assert ledger["unit"] == {"of": "person", "column": "who"}
+    assert ledger["entries"][-1]["release"]["at_most"] == 2
+
+    ledger["entries"][-1]["release"]["at_most"] = 3
+    assert failed(verify(folder, ledger=ledger)) == {"ledger"}
+    ledger["entries"][-1]["release"]["at_most"] = 2
+    assert failed(verify(folder, ledger=ledger | {"unit": {"of": "record"}})) == {"ledger"}
+
+
+def test_a_person_who_counts_once_is_said_to(tmp_path):
+    folder, _ = of_persons(tmp_path, 2, "add-remove", "persons")
+    assert "at most 2 records were kept, and who counts once (add-remove)" in cost_said(verify(folder))
