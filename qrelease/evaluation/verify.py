@@ -333,7 +333,7 @@ def _chosen_wrongly(release: Release) -> str | None:
     if not chosen:
         return f"no quantile was chosen, and {len(paid)} parts of the cost buy choices" if paid else None
     try:
-        cost = cost_from_json(release.parameters["chosen"]["cost"])
+        cost = cost_from_json(release.parameters["chosen_quantiles"]["cost"])
     except (KeyError, TypeError, InvalidInput):
         return "quantiles were chosen, and the parameters do not say for which cost"
     if not isinstance(cost, PureDP | ZCDP):

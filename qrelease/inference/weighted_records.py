@@ -205,9 +205,30 @@ class WeightedRecords:
 
     A small database of m records is this with m weights of 1/m.
 
-    cells    (r,) cells of the universe, in C order; one may come more than once
-    weights  (r,) non-negative, with sum 1
-    total    the number of records it stands for, a count
+    Parameters
+    ----------
+    domain : Domain
+        The universe.
+    cells : ndarray of int, shape (r,)
+        Cells of the universe, in C order; one may come more than once.
+    weights : ndarray, shape (r,)
+        Non-negative, with sum 1.
+    total : float
+        The number of records it stands for, a count.
+
+    Raises
+    ------
+    InvalidInput
+        For other cells or weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2})
+    >>> records = qr.WeightedRecords(domain, np.array([0, 1]), np.array([0.25, 0.75]), 100.0)
+    >>> records.answer(qr.Workload.marginals(domain, 1)).tolist()
+    [25.0, 75.0]
     """
 
     domain: Domain

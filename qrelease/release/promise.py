@@ -50,6 +50,15 @@ def unit_in_words(release: Release) -> str:
     return f"one {one} {differ}{kept} ({release.neighbours.value})"
 
 
+def made_by(release: Release) -> str:
+    """The mechanism; and the one that answered the workload of counts, where numbers were measured beside it."""
+    counts = release.parameters.get("counts_by")
+    if counts is None:
+        return release.mechanism
+    chosen = release.parameters.get("chosen")
+    return f"{release.mechanism}, counts by {counts}{f': {chosen}' if counts == 'auto' else ''}"
+
+
 def to_json(release: Release) -> dict[str, Any]:
     """What a release costs, of whom, and which tables are compared, as plain types; m where some records were kept."""
     m = release.unit.at_most

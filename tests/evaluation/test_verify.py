@@ -496,8 +496,8 @@ def moved_between(content):
 
 
 def other_cost(content):
-    for name, value in content["parameters"]["chosen"]["cost"].items():
-        content["parameters"]["chosen"]["cost"][name] = value / 2
+    for name, value in content["parameters"]["chosen_quantiles"]["cost"].items():
+        content["parameters"]["chosen_quantiles"]["cost"][name] = value / 2
 
 
 def other_ranks(content):
@@ -506,7 +506,7 @@ def other_ranks(content):
 
 
 def no_cost(content):
-    del content["parameters"]["chosen"]
+    del content["parameters"]["chosen_quantiles"]
 
 
 CHOSEN = {
