@@ -143,6 +143,7 @@ def _guarantee(release: Release) -> dict[str, Any]:
 def _data(release: Release) -> dict[str, Any]:
     return {
         "universe": f"{readable(release.domain.size)} cells, public before the data were read{_but_learned(release)}",
+        **({} if release.domain.review is None else {"schema reviewed": str(release.domain.review)}),
         "columns": {a.name: _column(a) for a in release.domain.attributes},
     }
 
