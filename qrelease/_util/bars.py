@@ -10,9 +10,6 @@ from tqdm import tqdm
 NOTEBOOK_DELAY: Final = 1.0
 """Seconds after which a notebook shows a bar: what is quicker leaves no empty output behind."""
 
-LINE_SECONDS: Final = 30.0
-"""Between two lines of a log."""
-
 
 _LINE: Final = "{desc}: {n_fmt} of {total_fmt}, {elapsed} since the beginning, {remaining} to go"
 
@@ -63,10 +60,10 @@ class NotebookBar(_Shown):
 
 
 class LogLines(_Shown):
-    """A line on stderr every half a minute."""
+    """A line on stderr every so many seconds."""
 
-    def __init__(self, work: Any, **options: Any) -> None:
-        rate = {"mininterval": LINE_SECONDS, "maxinterval": 2 * LINE_SECONDS, "miniters": 1}
+    def __init__(self, work: Any, seconds: float, **options: Any) -> None:
+        rate = {"mininterval": seconds, "maxinterval": 2 * seconds, "miniters": 1}
         super().__init__(work, **options, **rate, bar_format=_LINE)
 
     def show(self, text: str) -> None:

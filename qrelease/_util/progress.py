@@ -13,18 +13,18 @@ T = TypeVar("T")
 
 
 @overload
-def progress(work: Iterable[T], *, lines: bool = ..., **options: Any) -> tqdm[T]: ...
+def progress(work: Iterable[T], *, lines: float | None = ..., **options: Any) -> tqdm[T]: ...
 @overload
-def progress(work: None = ..., *, lines: bool = ..., **options: Any) -> tqdm[Any]: ...
-def progress(work: Iterable[T] | None = None, *, lines: bool = False, **options: Any) -> tqdm[Any]:
+def progress(work: None = ..., *, lines: float | None = ..., **options: Any) -> tqdm[Any]: ...
+def progress(work: Iterable[T] | None = None, *, lines: float | None = None, **options: Any) -> tqdm[Any]:
     """A progress bar around some work, or one to `update`; it goes when the work is done.
 
     Parameters
     ----------
     work : iterable, optional
         The steps.
-    lines : bool
-        Whether there are lines on stderr, one in half a minute, where that is neither a terminal nor a notebook's.
+    lines : float, optional
+        Seconds between two lines on stderr, where that is neither a terminal nor a notebook's; by default none.
     **options
         As tqdm takes them, such as `desc` and `total`. A bar with `disable=True` shows nothing anywhere.
 
@@ -46,10 +46,10 @@ def progress(work: Iterable[T] | None = None, *, lines: bool = False, **options:
             from qrelease._util.bars import NotebookBar
 
             return NotebookBar(work, **options)
-        if lines and not sys.stderr.isatty():
+        if lines is not None and not sys.stderr.isatty():
             from qrelease._util.bars import LogLines
 
-            return LogLines(work, **options)
+            return LogLines(work, lines, **options)
         options["disable"] = None  # not on a terminal
     return tqdm(work, leave=False, **options)
 

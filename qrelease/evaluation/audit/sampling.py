@@ -24,6 +24,9 @@ CONFIDENCE: Final = 0.99
 """Of the bounds, by default."""
 
 _MIN_SAMPLES: Final = 100
+
+_LINE_SECONDS: Final = 30.0
+"""Between two lines that say how far it is, where nobody looks at a terminal."""
 _MAX_LEARNING_RUNS: Final = 1 << 17
 _MAX_CHOOSING_RUNS: Final = 1 << 19
 """Runs that scores are learned from, and runs that choose the event: at most, on each input."""
@@ -116,7 +119,7 @@ def audit(
 
 def counted(runs: int) -> Any:
     """The progress of so many runs in all."""
-    return progress(total=runs, desc="runs", unit=" runs", lines=True)
+    return progress(total=runs, desc="runs", unit=" runs", lines=_LINE_SECONDS)
 
 
 def judged(
