@@ -57,7 +57,22 @@ class Round:
 
     @classmethod
     def equal(cls, cost: PureDP | ZCDP, rounds: int, selection: float) -> tuple[Round, ...]:
-        """A cost split over equal rounds, a fraction of each for the selection."""
+        """A cost split over equal rounds.
+
+        Parameters
+        ----------
+        cost : PureDP or ZCDP
+            Of all rounds together.
+        rounds : int
+            How many.
+        selection : float
+            The fraction of each round that is for its selection.
+
+        Returns
+        -------
+        tuple of Round
+            One for each round.
+        """
         shares = split(cost, [selection, 1 - selection] * rounds)
         return tuple(cls(s, m) for s, m in zip(shares[::2], shares[1::2], strict=True))
 
