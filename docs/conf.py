@@ -24,6 +24,7 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PAT
 os.environ["PYTHONPATH"] = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
 os.environ["COLUMNS"] = "100"
 os.environ["NO_COLOR"] = "1"
+os.environ["TQDM_DISABLE"] = "1"  # progress is of who waits, not of who reads
 sys.path.insert(0, str(ROOT))
 
 project = "qrelease"

@@ -23,6 +23,7 @@ from qrelease.errors import QReleaseError as QReleaseError
 from qrelease.errors import RowsChangedWarning as RowsChangedWarning
 from qrelease.errors import ServiceError as ServiceError
 from qrelease.errors import TooLarge as TooLarge
+from qrelease.evaluation.audit import audit as audit
 from qrelease.evaluation.audit import audit_mechanism as audit_mechanism
 from qrelease.evaluation.evaluate import evaluate as evaluate
 from qrelease.evaluation.planning import plan as plan
@@ -33,10 +34,17 @@ from qrelease.evaluation.verify import verify as verify
 from qrelease.inference.fitted import check_fitted as check_fitted
 from qrelease.inference.fitted import fitted as fitted
 from qrelease.inference.measurement import Measurement as Measurement
+from qrelease.inference.update_rules import Perceptron as Perceptron
+from qrelease.inference.update_rules import UpdateRule as UpdateRule
+from qrelease.inference.update_rules import furthest_off as furthest_off
+from qrelease.inference.weighted_records import WeightedRecords as WeightedRecords
 from qrelease.mechanisms.auto import Auto as Auto
 from qrelease.mechanisms.base import MechanismResult as MechanismResult
 from qrelease.mechanisms.gaussian import Gaussian as Gaussian
 from qrelease.mechanisms.iterative.construction import IterativeConstruction as IterativeConstruction
+from qrelease.mechanisms.iterative.construction import Round as Round
+from qrelease.mechanisms.iterative.construction import iterate as iterate
+from qrelease.mechanisms.iterative.distinguishers import Select as Select
 from qrelease.mechanisms.iterative.mwem import MWEM as MWEM
 from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights as PrivateMultiplicativeWeights
 from qrelease.mechanisms.laplace import Laplace as Laplace

@@ -1,6 +1,7 @@
 """The worked example of a mechanism of one's own, as CONTRIBUTING prints it."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
@@ -99,3 +100,12 @@ def test_an_audit_acquits_its_selection_and_convicts_a_twin_with_half_the_sensit
 def test_a_histogram_names_the_marginal_that_it_does_not_keep():
     with pytest.raises(qr.InvalidInput, match="this histogram keeps no marginal of a: name it when it is made"):
         Histogram(DOMAIN, [(0, 1)], 10.0).slice((0,))
+
+
+def test_what_contributing_builds_on_are_public_names_alone():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = [block.split("```")[0] for block in text.split("```python\n")[1:]]
+    assert len(blocks) >= 5
+    for block in blocks:
+        assert not [line for line in block.splitlines() if "from qrelease" in line or "import qrelease." in line]
+        assert set(re.findall(r"\bqr\.(\w+)", block)) <= {*dir(qr)}

@@ -4,16 +4,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from qrelease._util.progress import progress
+
 SILENT = 2.0
 """Seconds after which what is at work shows that it is."""
 
 
 @contextmanager
 def elapsed(what: str) -> Iterator[None]:
-    """Show on a terminal how long something has been at work, once it takes longer than `SILENT`; nothing in a pipe."""
-    from tqdm import tqdm
-
-    bar = tqdm(desc=what, bar_format="{desc}: {elapsed}", disable=None, leave=False, delay=SILENT)
+    """Show how long something has been at work, once it takes longer than `SILENT`: on a terminal and in a notebook."""
+    bar = progress(desc=what, bar_format="{desc}: {elapsed}", delay=SILENT)
     over = threading.Event()
 
     def show() -> None:

@@ -84,7 +84,7 @@ def without_phantoms(domain: Domain, entry: Mapping[str, Mapping[str, object]]) 
     """
     person = domain.person
     assert person is not None
-    records = Domain(person.records, code_lists=domain.code_lists)
+    records = Domain(person.records, code_lists=domain.code_lists, review=domain.review)
     derive = tuple(
         replace(rule, always=True) if "missing" not in entry[rule.name] and has_always(records, rule) else rule
         for rule in person.derive
@@ -110,7 +110,8 @@ def derived_domain(records: Domain, person: Person) -> Domain:
     if person.at_most != 1:
         raise InvalidInput(f"person: with derive there is one record a person, so at_most is 1, got {person.at_most}")
     attributes = tuple(_attribute(records, rule) for rule in person.derive)
-    return Domain(attributes, code_lists=records.code_lists, person=replace(person, records=records.attributes))
+    person = replace(person, records=records.attributes)
+    return Domain(attributes, code_lists=records.code_lists, person=person, review=records.review)
 
 
 def _attribute(records: Domain, rule: Derived) -> Attribute:

@@ -7,15 +7,54 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cached_property
 from pathlib import Path
+from typing import final
 
 from qrelease._util.texts import meant
 from qrelease._util.texts import readable as readable
 from qrelease.data.attribute import Attribute as Attribute
 from qrelease.data.person import Person, grid_bits
 from qrelease.errors import InvalidInput
+
+
+@final
+@dataclass(frozen=True)
+class Review:
+    """Who reviewed a schema, and on which day, as far as they say so.
+
+    by  a name or an office, in one line; None where it is not said
+    on  an ISO date; None where it is not said
+    """
+
+    by: str | None = None
+    on: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.by is not None and not (isinstance(self.by, str) and self.by.strip() and self.by.isprintable()):
+            raise InvalidInput(f"reviewed_by must be a text of one line, got {self.by!r}")
+        if self.on is not None and not _is_day(self.on):
+            raise InvalidInput(f"reviewed_on must be a date such as 2026-01-31, got {self.on!r}")
+
+    def to_json(self) -> dict[str, str]:
+        """As a schema has it: what is said."""
+        return {
+            name: value for name, value in (("reviewed_by", self.by), ("reviewed_on", self.on)) if value is not None
+        }
+
+    def __str__(self) -> str:
+        said = [f"{word} {value}" for word, value in (("by", self.by), ("on", self.on)) if value is not None]
+        return ", ".join(said)
+
+
+def _is_day(text: object) -> bool:
+    """Whether a value is an ISO date as a text, in its long form."""
+    with suppress(ValueError):
+        return isinstance(text, str) and date.fromisoformat(text).isoformat() == text
+    return False
 
 
 @dataclass(frozen=True)
@@ -37,6 +76,8 @@ class Domain:
         them. Domains are compared and stored without them.
     person
         The unit of privacy, where a person may have several records; None where it is one record.
+    review
+        Who says to have reviewed the schema, and when; domains are compared without it.
 
     Raises
     ------
@@ -57,6 +98,7 @@ class Domain:
     impossible: tuple[str, ...] = ()
     code_lists: tuple[Path, ...] = field(default=(), repr=False, compare=False)
     person: Person | None = None
+    review: Review | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))  # a list would make it unhashable
@@ -232,7 +274,7 @@ class Domain:
         if person is not None and person.derive:
             rules = {rule.name: rule for rule in person.derive}
             person = replace(person, derive=tuple(rules[a.name] for a in attributes if a.name in rules))
-        return Domain(attributes, code_lists=self.code_lists, person=person)
+        return Domain(attributes, code_lists=self.code_lists, person=person, review=self.review)
 
     def cells(self, axes: Iterable[int]) -> int:
         """The number of cells of a marginal.

@@ -41,7 +41,8 @@ A schema is public and comes before the data. One `[[attribute]]` per column, in
 
 Bins are half-open, [start, next); only where values are not whole does the last one contain its upper edge.
 An entry with `reviewed = false` (a draft's) is refused until a person has set it to true; an entry without
-the key was written by hand.
+the key was written by hand. Whoever reviewed a schema may say so before its first entry, in `reviewed_by = "a name"`
+and `reviewed_on = 2026-01-31`: releases carry it on.
 
 Categories may come from a file, and with them which category of another attribute each belongs to: see `code_lists`.
 After the attributes a file may say, in `[[impossible]]` entries, which cells no record can be in: see
@@ -68,7 +69,7 @@ from qrelease.data import derivation
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute, Kind
 from qrelease.data.code_lists import named_files, with_lists
 from qrelease.data.dates import iso_date, moment
-from qrelease.data.domain import Domain
+from qrelease.data.domain import Domain, Review
 from qrelease.data.grids import STEPS
 from qrelease.data.person import Person
 from qrelease.errors import InvalidInput
@@ -80,6 +81,9 @@ MAX_LEARNED_CATEGORIES = 1000
 
 _EPOCH = date(1970, 1, 1)
 _MAX_FLOAT = Fraction(sys.float_info.max)
+_REVIEW = {"reviewed_by": "by", "reviewed_on": "on"}
+"""Keys of a schema that say who reviewed it and when, and what a `Review` calls them."""
+
 _COMMON_KEYS = ("name", "kind", "missing", "outside", "reviewed")
 _KEYS_BY_KIND = {
     "coded": ("codes", "ordered"),
@@ -229,6 +233,8 @@ def _written(schema: str | os.PathLike[str]) -> str | None:
 def domain_to_json(domain: Domain) -> dict[str, Any]:
     """A domain as plain JSON values, exactly: `domain_from_json` gives an equal domain back.
 
+    Who reviewed the schema is no part of it, so that no digest of a schema depends on that: `Review.to_json` has it.
+
     Examples
     --------
     >>> domain_to_json(Domain.coded({"a": 2}))
@@ -256,17 +262,19 @@ def domain_from_json(content: object) -> Domain:
     """
     if not isinstance(content, dict):
         raise InvalidInput(f"a domain must be a table, got {type(content).__name__}")
-    unknown = [key for key in content if key not in ("attribute", "impossible", "person")]
+    unknown = [key for key in content if key not in ("attribute", "impossible", "person", *_REVIEW)]
     if unknown:
-        raise InvalidInput(f"unknown key {unknown[0]!r}; a schema has 'attribute', 'impossible' and 'person'")
+        raise InvalidInput(
+            f"unknown key {unknown[0]!r}; a schema has 'attribute', 'impossible' and 'person', and may say who reviewed"
+            " it: 'reviewed_by' and 'reviewed_on'"
+        )
     entries = content.get("attribute")
     if not isinstance(entries, list) or not entries:
         raise InvalidInput("there must be at least one [[attribute]]")
     rules = _rules(content.get("impossible", []))
     person = Person.from_json(content["person"]) if "person" in content else None
-    domain = Domain(
-        tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1)), rules, person=person
-    )
+    attributes = tuple(_attribute(entry, number) for number, entry in enumerate(entries, start=1))
+    domain = Domain(attributes, rules, person=person, review=_review(content))
     if person is None or "derive" not in content["person"]:
         unknown = [name for name in ([] if person is None else person.distinct) if name not in domain.names]
         if unknown:
@@ -277,6 +285,15 @@ def domain_from_json(content: object) -> Domain:
     except _WrongValue as error:
         raise InvalidInput(f"derived column: {error}") from None
     return derivation.derived_domain(domain, replace(person, derive=derive))
+
+
+def _review(content: Mapping[str, Any]) -> Review | None:
+    """Who reviewed it, and when, where that is said: the day as TOML's date or as a text."""
+    said = {name: content[key] for key, name in _REVIEW.items() if key in content}
+    on = said.get("on")
+    if type(on) is date:
+        said["on"] = on.isoformat()
+    return Review(**said) if said else None
 
 
 def _read(domain: Domain) -> Sequence[Attribute]:

@@ -75,6 +75,21 @@ _PERSON_NAME = re.compile(
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
 _LABEL = re.compile(r"[+-]?(0\d.*|\d+)")  # 007, or more digits than a float holds
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?")
+_OTHERWISE: Mapping[str, tuple[re.Pattern[str], str]] = {
+    "date": (
+        re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{4}([T ].*)?|\d{4}[./]\d{1,2}[./]\d{1,2}([T ].*)?"),
+        "they look like dates: written as 2020-12-31 they are taken for such",
+    ),
+    "number": (
+        re.compile(r"[+-]?[$€£¥]? ?(\d{1,3}([., '\u00a0\u202f]\d{3})+|\d+)([.,]\d+)? ?([$€£¥%]|[A-Z]{3})?"),
+        "they look like numbers: take units and marks between thousands out, as in 1234.5; for a comma before decimals,"
+        " say --decimal ,",
+    ),
+}
+"""How dates and numbers are often written that are read as texts, and what a reviewer is told of them."""
+
+_MOSTLY = 0.95  # of its values, for what a column looks like
+
 _AS_NUMBER = Attribute("number", "number", edges=(0, 1))
 _AS_DATE = Attribute("date", "date", edges=(0, 1))
 
@@ -102,7 +117,8 @@ A column of texts with a public list of codes, such as municipalities, can be ad
     kind = "category"
     reviewed = true
 and where the list says in a column what each code belongs to, of another attribute of this schema, also
-    parent = {attribute = "province", column = "province_code"}""".splitlines()
+    parent = {attribute = "province", column = "province_code"}
+Without such a list, draft with --learn: the texts that many people have are then learned, for a cost.""".splitlines()
 
 
 _FOLLOWED = """\
@@ -291,6 +307,7 @@ class _Column:
     places: dict[float, int] = field(default_factory=dict)
     different: set[int] = field(default_factory=set)
     told_apart: int = 0
+    otherwise: Counter[str] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
 
     def see(self, texts: Iterable[str]) -> None:
@@ -313,6 +330,8 @@ class _Column:
                 self.told_apart = self.records
             kind, place = _classified(text)
             self.kinds.add(kind)
+            if kind == "text":
+                self.otherwise.update({name: count for name, (like, _) in _OTHERWISE.items() if like.fullmatch(text)})
             if place is not None:
                 self.low, self.high = min(self.low, place), max(self.high, place)
                 self.places[place] = self.places.get(place, 0) + count
@@ -333,12 +352,22 @@ class _Column:
             return next(iter(self.kinds))
         return "number" if self.kinds == {"whole", "number"} else "text"
 
+    @property
+    def hint(self) -> str:
+        """What texts that look like dates or numbers should be written like; empty for others."""
+        alike = (said for name, (_, said) in _OTHERWISE.items() if self.otherwise[name] >= _MOSTLY * self.records)
+        return next(alike, "") if self.kind == "text" else ""
+
     def unusable(self) -> str | None:
         """Why the column cannot be an attribute, None if it can."""
         if not self.name:
             return "it has no name"
         if not self.values:
             return "it holds no value"
+        reason = self._unusable()
+        return f"{reason}; {self.hint}" if reason and self.hint else reason
+
+    def _unusable(self) -> str | None:
         if self.learn and self.kind == "text":
             return _NAMED.format(self.name) if self._names_people() else self._no_category()
         if self.kind == "text" and len(self.values) > _MAX_TEXT_CATEGORIES:
@@ -415,6 +444,8 @@ def _propose_categories(entry: Table, column: _Column) -> int:
     labels = sorted(column.values, key=float) if ordered else sorted(column.values)
     entry.add("kind", "category")
     entry.add(tomlkit.comment("exactly the values that occur: replace them by the public list of categories"))
+    if column.hint:
+        entry.add(tomlkit.comment(column.hint))
     entry.add("categories", tomlkit.array().multiline(multiline=len(labels) > _MAX_WHOLE_CATEGORIES))
     for label in labels:
         entry["categories"].append(label)

@@ -15,10 +15,10 @@ from itertools import takewhile
 from typing import Any, Final, final
 
 import numpy as np
-from tqdm import tqdm
 
 from qrelease._util import memory
 from qrelease._util.multisets import range_size
+from qrelease._util.progress import progress
 from qrelease._util.texts import readable
 from qrelease._util.validate import positive_probability, whole
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
@@ -401,7 +401,7 @@ def plan(
         simulation = Simulation.of(workload, answered) if trials else None
     except (TooLarge, OutOfMemory) as error:  # a plan reads no data
         trials, note = 0, f"typical errors are not simulated: {error}"
-    names = tqdm(told, desc="mechanisms", disable=None, leave=False)
+    names = progress(told, desc="mechanisms")
     forecasts = tuple(found.quote(name, cost, target, simulation, trials) for name in names)
     subject = (
         f"queries {len(workload):,}, marginals {len(workload.sets):,}, columns {len(workload.domain)},"

@@ -25,18 +25,19 @@ import numpy as np
 from qrelease._util.typing import Floats
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
-from qrelease.inference.chosen_quantiles import CHOICES
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.sums_plan import PlannedTable, bought, privacy_used
 from qrelease.inference.synopsis import Tabulated, Weighted
 from qrelease.mechanisms.additive_noise import processed
+from qrelease.mechanisms.private_data import SELECT
+from qrelease.mechanisms.quantile_choices import contradiction
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import Cost, Neighbours, Spend, cost_from_json
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend, cost_from_json
 from qrelease.queries.measures import Measure
 from qrelease.queries.workload import Group, Workload
-from qrelease.release import checksums
+from qrelease.release import checksums, promise
 from qrelease.release.answer_table import MAX_ANSWERS, NUMBERS
 from qrelease.release.frames import as_arrow, told_apart
 from qrelease.release.manifest import MANIFEST
@@ -51,7 +52,7 @@ _COUNT, _MEASURE = "count the records", "measure "
 _SUM = "sum "
 """And those that buy tables of sums."""
 
-_CHOOSE = "select quantile"
+_CHOOSE = f"{SELECT}quantile"
 _OTHERS = ("select by ", _CHOOSE, "compare by ", "learn ")
 """And those that buy choices, or the schema."""
 
@@ -113,6 +114,9 @@ class Verification:
     ----------
     checks
         What was found of each, in the order in which they were made.
+    promise
+        What the release says that it costs, of whom (a record, or a person with at most so many records), and which
+        tables are compared, as plain types; None where it could not be read.
 
     Examples
     --------
@@ -121,6 +125,7 @@ class Verification:
     """
 
     checks: tuple[Check, ...]
+    promise: Mapping[str, Any] | None = None
 
     @property
     def holds(self) -> bool:
@@ -130,7 +135,7 @@ class Verification:
     def to_json(self) -> dict[str, Any]:
         """Plain types."""
         listed = [{"check": c.name, "holds": c.holds, "found": c.found} for c in self.checks]
-        return {"holds": self.holds, "checks": listed}
+        return {"holds": self.holds, "promise": self.promise, "checks": listed}
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.checks))
@@ -203,12 +208,14 @@ def verify(
     content = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
     checks.append(_id(content, release))
     count = len(release.spends)
-    checks.append(Check("cost", True, f"{count:,} part{'s come' if count > 1 else ' comes'} to at most {release.cost}"))
+    comes = f"{count:,} part{'s come' if count > 1 else ' comes'} to at most {release.cost}"
+    checks.append(Check("cost", True, f"{comes}, of {promise.unit_in_words(release)}"))
+    said = promise.to_json(release)
     separate = _separate(release)
     checks += [_mechanism(release, str(content["synopsis"].get("type"))), _noise(release), _total(release)]
     checks += [] if separate is None else [separate]
     if separate is not None and not release.measurements:  # what would follow from them, there is not
-        return Verification(tuple(checks))
+        return Verification(tuple(checks), said)
     if release.measured_sums is not None:
         checks.append(_readable("numbers", lambda: _numbers(release, place)))
     checks.append(_readable("answers", lambda: _answers(release, place, named)))
@@ -217,7 +224,7 @@ def verify(
         checks.append(Check("ledger", None, "no ledger was given, so whether the holder paid for this is not known"))
     else:
         checks += _ledger(release, named, ledger)
-    return Verification(tuple(checks))
+    return Verification(tuple(checks), said)
 
 
 def _files(folder: Path, named: Mapping[str, str] | None) -> Iterator[Check]:
@@ -297,11 +304,9 @@ def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
     """
     if release.measured_sums is None and not counts:
         return None
-    paid = sum(s.what.startswith(_CHOOSE) for s in release.spends)
-    chosen = () if release.measured_sums is None else release.measured_sums.chosen
-    wanted = sum(CHOICES * len(choices.question.probabilities) for choices in chosen)
-    if paid != wanted:
-        return f"{wanted} choices for quantiles were made, and {paid} parts of the cost buy some"
+    wrong = _chosen_wrongly(release)
+    if wrong is not None:
+        return wrong
     costs = [s.cost for s in release.spends if s.what.startswith(_SUM)]
     if len(costs) != 1:
         return f"sums were measured, and {len(costs)} parts of the cost buy them"
@@ -319,6 +324,21 @@ def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
     if used > 1 + _SAME:
         return f"{len(parts)} tables of sums have the noise of {float(used):.4g} times what their part of the cost buys"
     return None
+
+
+def _chosen_wrongly(release: Release) -> str | None:
+    """What of the choices of quantiles does not follow from what was paid for them, if anything does not."""
+    paid = [s for s in release.spends if s.what.startswith(_CHOOSE)]
+    chosen = () if release.measured_sums is None else release.measured_sums.chosen
+    if not chosen:
+        return f"no quantile was chosen, and {len(paid)} parts of the cost buy choices" if paid else None
+    try:
+        cost = cost_from_json(release.parameters["chosen_quantiles"]["cost"])
+    except (KeyError, TypeError, InvalidInput):
+        return "quantiles were chosen, and the parameters do not say for which cost"
+    if not isinstance(cost, PureDP | ZCDP):
+        return f"no choice of a quantile is bought by {cost}"
+    return contradiction(chosen, cost, paid, release.unit.relation)
 
 
 def _unpaid(release: Release, payers: Sequence[Spend]) -> list[Measurement]:
@@ -602,6 +622,13 @@ def _ledger(release: Release, named: Mapping[str, str] | None, ledger: Mapping[s
     wrong = []
     if (dataset, relation) != (release.dataset, release.neighbours.value):
         wrong.append(f"it is the ledger of {dataset!r} under {relation}")
+    person = release.domain.person
+    unit = {"of": "record"} if person is None else {"of": "person", "column": person.column}
+    if ledger.get("unit", unit) != unit:
+        wrong.append(f"it is of another unit: {ledger['unit']}")
+    kept = entry["release"].get("at_most", release.unit.at_most)
+    if kept != release.unit.at_most:
+        wrong.append(f"by the ledger at most {kept} records of each person were kept")
     if entry.get("cost") != release.cost.to_json():
         wrong.append(f"{entry.get('cost')} was charged")
     if str(entry.get("label", "")).partition(":")[0] != release.mechanism:

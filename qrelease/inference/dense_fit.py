@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
-from tqdm import tqdm
 
 from qrelease._util.parallel import one_thread
+from qrelease._util.progress import progress
 from qrelease._util.typing import Axes, Floats, Mask
 from qrelease.data.marginals.record_tables import Tables
 from qrelease.inference import log_linear
@@ -87,7 +87,7 @@ def fit_densely(
     few = min(weighted_records, SAMPLE)
     theta, chains = problem.alone, independent(problem.singles, impossible or {}, few, rng).merged()
     level, quietest, rounds = SOLVER.first_level * problem.total, float(problem.noise.min()), 0
-    bar = tqdm(desc="fit", unit="round", leave=False, disable=None)
+    bar = progress(desc="fit", unit="round")
     while True:
         problem.learn(chains, level, rng)
         pairs: list[tuple[Floats, Floats]] = []

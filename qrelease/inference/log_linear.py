@@ -41,8 +41,8 @@ from typing import Final, final
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
+from qrelease._util.progress import progress
 from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.marginals import record_kernels
 from qrelease.inference import signs as sign_pairs
@@ -391,7 +391,7 @@ def fit_records(
     if chains.number != weighted_records or chains.counts is not None:
         chains = chains.evened(weighted_records, rng)
     passes = _Passes(problem, theta, weighted_records)
-    for _ in tqdm(range(rounds), desc="fit", unit="round", leave=False, disable=None):
+    for _ in progress(range(rounds), desc="fit", unit="round"):
         chains = passes.followed(chains, rng)
     done = rounds + (0 if start is None else start.rounds)
     return problem.result(chains, theta, done)
@@ -466,7 +466,7 @@ def _settled(problem: FitProblem, chains: Chains, theta: Floats) -> tuple[Chains
     unseen, ridge, order = problem.unseen(chains.number), problem.ridge(), np.arange(len(problem.sets))
     some = slice(None, None, -(-chains.number // SETTINGS.mixed_records))  # enough to tell how much changes
     theta, mixing, most = theta.copy(), Mixing(SETTINGS.mixed_passes), np.log(max(problem.total, _LEAST_WEIGHT))
-    for turn in tqdm(range(SETTINGS.last_passes), desc="last fit", unit="pass", leave=False, disable=None):
+    for turn in progress(range(SETTINGS.last_passes), desc="last fit", unit="pass"):
         before = _logarithms(chains.weights[some])
         problem.rake(chains, theta, order, unseen, ridge)
         importance = chains.weights[some] / chains.weights[some].sum()

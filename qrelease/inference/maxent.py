@@ -60,9 +60,9 @@ from typing import Final, Protocol, final
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
-from tqdm import tqdm
 
 from qrelease._util.parallel import one_thread
+from qrelease._util.progress import progress
 from qrelease._util.typing import Axes, Floats, Mask
 from qrelease.data import structural_zeros
 from qrelease.data.domain import Domain
@@ -478,7 +478,7 @@ class _Problem:
         steps: list[tuple[Floats, Floats]] = []
         used = ridge.used
         gradient = used * (self.found - self.target + ridge.of(self.interactions))
-        for _ in tqdm(range(most), desc="fitting", disable=None if most > SOLVER.silent_steps else True, leave=False):
+        for _ in progress(range(most), desc="fitting", disable=most <= SOLVER.silent_steps):
             if self._farthest(gradient, ridge) <= enough:
                 break
             step = -two_loops(gradient, ridge.solve, steps, scaled=True)
@@ -597,7 +597,7 @@ def by_evidence(model: Model, rng: np.random.Generator) -> Newton | None:
     """
     error: float
     last, solved = None, 0
-    for _ in tqdm(range(SOLVER.max_rounds), desc="fitting by evidence", disable=None, leave=False):
+    for _ in progress(range(SOLVER.max_rounds), desc="fitting by evidence"):
         try:
             newton = Newton(model.fisher(rng), model.prior[model.basis.owner], model.noise)
             error, z = solve(model, newton)

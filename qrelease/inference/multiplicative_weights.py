@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
-from tqdm import tqdm
 
+from qrelease._util.progress import progress
 from qrelease._util.typing import Axes, Floats
 from qrelease._util.validate import real, whole
 from qrelease.data.domain import Domain
@@ -63,8 +63,8 @@ class MultiplicativeWeights:
         """Fit all measurements, in `sweeps` passes."""
         sweeps = self.fitting(state, measurements)
         # A few sweeps are a step of a loop that shows its own progress.
-        quiet = None if self.sweeps > MAX_QUIET_SWEEPS else True
-        for _ in tqdm(sweeps, desc="fitting", total=self.sweeps, disable=quiet, leave=False):
+        quiet = self.sweeps <= MAX_QUIET_SWEEPS
+        for _ in progress(sweeps, desc="fitting", total=self.sweeps, disable=quiet):
             pass
         return state
 

@@ -40,6 +40,22 @@ class UpdateRule(Protocol[State]):
     """How a hypothesis learns from noisy answers: U of the text. Its state, the hypothesis, is a `Synopsis`.
 
     Whoever writes a rule of their own writes these two methods. A rule sees what is public alone.
+
+    Examples
+    --------
+    A rule that learns nothing but keeps what it began with:
+
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> class Unmoved:
+    ...     def start(self, domain, sets, total):
+    ...         return qr.WeightedRecords.equal(domain, np.arange(domain.size), total)
+    ...
+    ...     def update(self, state, measurements):
+    ...         return state
+    >>> domain = qr.Domain.coded({"sex": 2})
+    >>> Unmoved().start(domain, [(0,)], 10.0).answer(qr.Workload.marginals(domain, 1)).tolist()
+    [5.0, 5.0]
     """
 
     def start(self, domain: Domain, sets: Sequence[Axes], total: float) -> State:
@@ -245,6 +261,13 @@ class Perceptron:
     References
     ----------
     Frieze & Kannan 1999, *Quick approximation to matrices and applications*.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"age": 4, "sex": 2})
+    >>> qr.Perceptron(0.125).update_bound(domain, qr.Workload.marginals(domain, 1))
+    112
     """
 
     alpha: float
@@ -279,7 +302,34 @@ class Perceptron:
 
 
 def furthest_off(state: Synopsis, measurement: Measurement) -> tuple[Group, float]:
-    """The query of a measurement that the hypothesis answers worst, as a group of one, and v - q(y) in counts."""
+    """The query of a measurement that the hypothesis answers worst, as a group of one, and v - q(y) in counts.
+
+    Parameters
+    ----------
+    state : Synopsis
+        The hypothesis y.
+    measurement : Measurement
+        Noisy answers v to a group of queries.
+
+    Returns
+    -------
+    query : Group
+        A group of this query alone.
+    gap : float
+        How far the noisy answer is above that of the hypothesis, a count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> from qrelease.noise.distributions import Noise
+    >>> domain = qr.Domain.coded({"sex": 2})
+    >>> (group,) = qr.Workload.marginals(domain, 1).groups
+    >>> measured = qr.Measurement(group, np.array([6.0, 1.0]), Noise("discrete Laplace", 1.0))
+    >>> query, gap = qr.furthest_off(qr.WeightedRecords.equal(domain, np.arange(2), 8.0), measured)
+    >>> query.queries.count, gap
+    (1, -3.0)
+    """
     gaps = measurement.values - state.answer(Workload(state.domain, (measurement.group,)))
     worst = int(np.argmax(np.abs(gaps)))
     return single(measurement.group, worst), float(gaps[worst])

@@ -168,7 +168,7 @@ class WeightedCodes:
         return values, widths
 
     def sample(self, rows: int, rng: np.random.Generator) -> list[Ints]:
-        """Codes16 of so many synthetic records, one array (rows,) a column, in random order.
+        """Codes of so many synthetic records, one array (rows,) a column, in random order.
 
         Each record comes its expected number of times, rounded up or down (systematic sampling), and then rows are
         exchanged for other records where that brings marginals nearer: see `exchanged`. Post-processing: `rng` is an
@@ -205,9 +205,30 @@ class WeightedRecords:
 
     A small database of m records is this with m weights of 1/m.
 
-    cells    (r,) cells of the universe, in C order; one may come more than once
-    weights  (r,) non-negative, with sum 1
-    total    the number of records it stands for, a count
+    Parameters
+    ----------
+    domain : Domain
+        The universe.
+    cells : ndarray of int, shape (r,)
+        Cells of the universe, in C order; one may come more than once.
+    weights : ndarray, shape (r,)
+        Non-negative, with sum 1.
+    total : float
+        The number of records it stands for, a count.
+
+    Raises
+    ------
+    InvalidInput
+        For other cells or weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2})
+    >>> records = qr.WeightedRecords(domain, np.array([0, 1]), np.array([0.25, 0.75]), 100.0)
+    >>> records.answer(qr.Workload.marginals(domain, 1)).tolist()
+    [25.0, 75.0]
     """
 
     domain: Domain
@@ -226,7 +247,22 @@ class WeightedRecords:
 
     @classmethod
     def equal(cls, domain: Domain, cells: Ints, total: float) -> WeightedRecords:
-        """A small database: records of the same weight."""
+        """A small database: records of the same weight.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe.
+        cells : ndarray of int, shape (r,)
+            The records, as cells of the universe.
+        total : float
+            The number of records that it stands for, a count.
+
+        Returns
+        -------
+        WeightedRecords
+            With weights of 1/r.
+        """
         return cls(domain, cells, np.full(len(cells), 1 / len(cells)), total)
 
     @property
@@ -235,7 +271,23 @@ class WeightedRecords:
         return np.unravel_index(self.cells, self.domain.shape)
 
     def answer(self, workload: Workload) -> Floats:
-        """(k,) counts. `InvalidInput` for a workload over another domain."""
+        """The answers to a workload.
+
+        Parameters
+        ----------
+        workload : Workload
+            k queries.
+
+        Returns
+        -------
+        ndarray of float, shape (k,)
+            Counts.
+
+        Raises
+        ------
+        InvalidInput
+            For a workload over another domain.
+        """
         if workload.domain != self.domain:
             raise InvalidInput("the workload is over another domain than these records")
         return np.concatenate([self._group(g) for g in workload.groups])
@@ -249,10 +301,22 @@ class WeightedRecords:
         return counts
 
     def sample(self, rows: int, rng: np.random.Generator) -> list[Ints]:
-        """Codes16 of so many synthetic records, one array (rows,) a column, in random order.
+        """Codes of so many synthetic records, one array (rows,) a column, in random order.
 
         Systematic sampling: each record comes its expected number of times, rounded up or down. Post-processing: `rng`
         is an ordinary generator and no privacy rests on it.
+
+        Parameters
+        ----------
+        rows : int
+            How many.
+        rng : numpy.random.Generator
+            Where the order comes from.
+
+        Returns
+        -------
+        list of ndarray of int, each of shape (rows,)
+            Codes, one array a column.
         """
         marks = (np.arange(rows) + rng.random()) * (self.weights.sum() / rows)
         which = np.minimum(np.searchsorted(np.cumsum(self.weights), marks, side="right"), len(self.cells) - 1)
@@ -260,13 +324,32 @@ class WeightedRecords:
         return [column[which].astype(np.int64) for column in self.codes]
 
     def to_json(self) -> dict[str, Any]:
-        """The records as codes, their weights, and the total."""
+        """A plain description.
+
+        Returns
+        -------
+        dict
+            The records as codes, their weights, and the total.
+        """
         records = np.stack(self.codes, axis=1).tolist()
         return {"type": "weighted records", "total": self.total, "records": records, "weights": self.weights.tolist()}
 
     @classmethod
     def from_json(cls, domain: Domain, content: Mapping[str, Any]) -> WeightedRecords:
-        """What `to_json` described."""
+        """What `to_json` described.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe.
+        content : mapping
+            The description.
+
+        Returns
+        -------
+        WeightedRecords
+            The same records, weights and total.
+        """
         codes = np.array(content["records"], np.int64).reshape(-1, len(domain)).T
         cells = np.asarray(np.ravel_multi_index(tuple(codes), domain.shape), np.int64)
         return cls(domain, cells, np.array(content["weights"], np.float64), float(content["total"]))

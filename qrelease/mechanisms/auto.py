@@ -469,9 +469,9 @@ def _refusal(
     """Why a mechanism cannot be chosen, if it cannot: by public facts, so not by how much memory is left."""
     if isinstance(mechanism, SmallDB) and workload.domain.size > _SMALL_DATABASE_CELLS:
         return TooLarge(f"small databases are for at most {_SMALL_DATABASE_CELLS:,} cells here")
-    for axes in sets_counted(mechanism, workload):  # what is chosen may depend on a noisy count, when all is paid for
-        if not any(set(axes) <= set(asked) for asked in workload.sets):
-            return InvalidInput("it counts the columns of different questions together, which counts alone do not tell")
+    # What is chosen may depend on a noisy count, when all is paid for.
+    if not workload.asks_within_one(sets_counted(mechanism, workload)):
+        return InvalidInput("it counts the columns of different questions together, which counts alone do not tell")
     try:
         with memory.unused():
             check_parts(mechanism, workload.domain)

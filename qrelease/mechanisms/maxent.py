@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, ClassVar, final
@@ -57,6 +57,9 @@ is fitted."""
 
 _LAPLACE_ADVANTAGE = 0.8
 """Laplace noise is taken at the same ε where its expected error is below this times that of Gaussian noise."""
+
+_MOST_BY_EPSILON = 4096
+"""Sets of columns beyond which ε alone is not planned beside a δ: the L1 norm of so many outweighs any δ in use."""
 
 
 @final
@@ -180,7 +183,7 @@ class MaxEnt:
         _Planned or None
             None where every answer is the number of records, which is public.
         """
-        return _planned(self, workload, cost, neighbours, records)
+        return _planned(replace(self, records=None), workload, cost, neighbours, records)
 
     def expected(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: int) -> Expected:
         """The errors to expect, of the fit, or of the linear answers where no histogram is fitted.
@@ -274,7 +277,7 @@ class _Planned:
     unit: float = 1.0
 
 
-@lru_cache(maxsize=1)  # for a check, or two, and the release that comes next
+@lru_cache(maxsize=4)  # for checks and predictions, with a δ and without, and the release that comes next
 def _planned(
     mechanism: MaxEnt, workload: Workload, cost: Cost, neighbours: Neighbours, records: float | None
 ) -> _Planned | None:
@@ -283,7 +286,8 @@ def _planned(
     if neighbours is Neighbours.REPLACE_ONE and not any(domain.shape[a] > 1 for s in workload.sets for a in s):
         return None  # every answer is the number of records, which is public
     found = [] if isinstance(cost, PureDP) else [_gaussian(mechanism, workload, cost, neighbours, records)]
-    if isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and mechanism.objective == "total"):
+    few = isinstance(cost, ApproxDP) and mechanism.objective == "total" and len(workload.sets) <= _MOST_BY_EPSILON
+    if isinstance(cost, PureDP) or few:
         found += _pure(mechanism, workload, PureDP(cost.epsilon), neighbours, records)
 
     def off(plan: _Planned) -> float:
@@ -315,6 +319,7 @@ def _gaussian(
     return _Planned(((plan.workload, cost),), variances, plan.error, plan.bound, noise.scale)
 
 
+@lru_cache(maxsize=2)  # that of ε alone, and of ε beside a δ, is the same
 def _pure(
     mechanism: MaxEnt, workload: Workload, cost: PureDP, neighbours: Neighbours, records: float | None
 ) -> list[_Planned]:

@@ -337,10 +337,11 @@ class NumberSums:
         chosen: tuple[ChosenQuantiles, ...] = ()
         if division.choosing is not None:
             chosen = choose_quantiles(private, _parsed(private.domain, division.chosen), division.choosing)
-            choices["chosen"] = {"questions": list(division.chosen), "cost": division.choosing.to_json()}
+            choices["chosen_quantiles"] = {"questions": list(division.chosen), "cost": division.choosing.to_json()}
         if self.mechanism is not None:
             assert division.counts is not None
             inner = self.mechanism.release(private, workload, division.counts)
+            choices["counts_by"] = self.mechanism.name
             sums = MeasuredSums(
                 private.domain, tuple(self.questions), clips, plan.parts, tuple(measured), public, chosen
             )

@@ -15,7 +15,7 @@ from fractions import Fraction
 from hashlib import sha256
 from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 import numpy as np
 
@@ -43,6 +43,9 @@ from qrelease.queries.workload import Group, Workload
 if TYPE_CHECKING:
     from qrelease.statistics.base import Statistic
     from qrelease.statistics.estimate import Estimate
+
+SELECT: Final = "select "
+"""How the parts of a cost that buy choices are called, before what is chosen."""
 
 _DRAWN = 1 << 18  # answers that are drawn at a time: they stay in the cache until the exact ones are added
 
@@ -487,7 +490,7 @@ class Private:
             Where the charge does not cover the cost. Nothing is drawn then.
         """
         epsilon = selection_epsilon(cost, rule)
-        self.spend(f"select {what}", cost)
+        self.spend(f"{SELECT}{what}", cost)
         select = selection.exponential_mechanism if rule == "exponential" else selection.permute_and_flip
         asked = ("select apart", what, rule, str(scores.shape), str(sensitivity), str(epsilon))
 

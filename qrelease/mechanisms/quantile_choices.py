@@ -37,10 +37,10 @@ import numpy as np
 
 from qrelease._util.typing import Floats, Ints
 from qrelease.errors import InvalidInput
-from qrelease.inference.chosen_quantiles import PARTS, ChosenQuantiles, QuantileCells, exact_probability
-from qrelease.mechanisms.private_data import Private
-from qrelease.noise.calibration import better_rule, selection_epsilon
-from qrelease.privacy.costs import ZCDP, Neighbours, PureDP, split
+from qrelease.inference.chosen_quantiles import CHOICES, PARTS, ChosenQuantiles, QuantileCells, exact_probability
+from qrelease.mechanisms.private_data import SELECT, Private
+from qrelease.noise.calibration import Rule, better_rule, selection_epsilon
+from qrelease.privacy.costs import ZCDP, Neighbours, PureDP, Spend, split
 from qrelease.queries.measures import Measure
 from qrelease.queries.numeric import NumericQuestion
 
@@ -186,6 +186,54 @@ def _even(records: float) -> float:
     return records**2 / 6
 
 
+@final
+@dataclass(frozen=True)
+class PlannedChoice:
+    """One choice in every group, as everybody can know it beforehand.
+
+    what    what the part of the cost that buys it is called
+    exact   its quantile
+    side    0 of the value, -1 and 1 of the ends of the interval
+    offset  by how many b-ths of a rank the target is shifted, to that side
+    cost    what it spends
+    """
+
+    what: str
+    exact: _Choice
+    side: int
+    offset: int
+    cost: PureDP | ZCDP
+
+
+@final
+@dataclass(frozen=True)
+class ChoicePlan:
+    """All choices for one question, `CHOICES` for each of its quantiles, and the public facts that come of their costs.
+
+    rule     by which each is drawn
+    choices  in the order of the draws
+    reach    as `ChosenQuantiles` has it
+    """
+
+    rule: Rule
+    choices: tuple[PlannedChoice, ...]
+    reach: tuple[float, ...]
+
+    @classmethod
+    def of(cls, question: NumericQuestion, cells: int, cost: PureDP | ZCDP, neighbours: Neighbours) -> ChoicePlan:
+        """Of quantiles among so many cells, for one cost; `InvalidInput` for one that is too small."""
+        rule, choices, reach = better_rule(cost), list[PlannedChoice](), list[float]()
+        for p, whole in zip(question.probabilities, split(cost, len(question.probabilities)), strict=True):
+            exact, shares = _Choice.of(question, p, neighbours), split(whole, _SHARES)
+            told = str(replace(question, probabilities=(p,)))
+            for side, share in zip((0, -1, 1), shares, strict=True):
+                offset = exact.bound(cells + 1, share, _BETA / 2) if side else 0
+                what = told if not side else f"{told}, {side * offset / exact.q.denominator:+g} ranks"
+                choices.append(PlannedChoice(what, exact, side, offset, share))
+            reach.append(exact.bound(cells, shares[0], 0.5) / exact.q.denominator)
+        return cls(rule, tuple(choices), tuple(reach))
+
+
 def choose_quantiles(
     private: Private, questions: Sequence[NumericQuestion], cost: PureDP | ZCDP
 ) -> tuple[ChosenQuantiles, ...]:
@@ -194,33 +242,51 @@ def choose_quantiles(
     return tuple(_chosen(private, question, share) for question, share in zip(questions, shares, strict=True))
 
 
+def contradiction(
+    chosen: Sequence[ChosenQuantiles], cost: PureDP | ZCDP, spends: Sequence[Spend], neighbours: Neighbours
+) -> str | None:
+    """What of some choices does not follow from their cost, in words: the rule, the reach, or what they spent.
+
+    cost        of all of them together
+    spends      the parts of a cost that bought them, in the order of the draws
+    neighbours  the relation of records that they were drawn under
+    """
+    planned = list[Spend]()
+    for choices, share in zip(chosen, split(cost, len(chosen)) if chosen else (), strict=True):
+        question = choices.question
+        if not can_choose(question) or choices.parts not in (1, PARTS):
+            return f"quantiles of {question} are not chosen among {len(choices.cells):,} cells"
+        try:
+            plan = ChoicePlan.of(question, len(choices.cells), share, neighbours)
+        except InvalidInput as error:
+            return str(error)
+        if choices.rule != plan.rule:
+            return f"{share} buys choices of {question} by {plan.rule}, and not by {choices.rule}"
+        if any(not math.isclose(*pair, rel_tol=_TINY) for pair in zip(choices.reach, plan.reach, strict=True)):
+            said, found = (", ".join(f"{r:g}" for r in reach) for reach in (choices.reach, plan.reach))
+            return f"choices of {question} for {share} are off by {found} ranks at the most, and not by {said}"
+        planned += [Spend(f"{SELECT}{choice.what}", choice.cost) for choice in plan.choices]
+    if planned != list(spends):
+        return f"the parts of the cost that buy choices of quantiles are not the {len(planned):,} that {cost} comes to"
+    return None
+
+
 def _chosen(private: Private, question: NumericQuestion, cost: PureDP | ZCDP) -> ChosenQuantiles:
     parts = PARTS if private.has_points(question.column) else 1
     cells = QuantileCells.of(question.attribute, parts)
     table = private.values_by_group(
         question.by, question.column, cells.first, Measure(question.column, 0, where=question.where)
     )
-    picks: tuple[list[Ints], list[Ints], list[Ints]] = [], [], []
-    reach, rule = [], better_rule(cost)
-    for p, whole in zip(question.probabilities, split(cost, len(question.probabilities)), strict=True):
-        choice, shares = _Choice.of(question, p, private.neighbours), split(whole, _SHARES)
-        told = str(replace(question, probabilities=(p,)))
-        for side, share, into in zip((0, -1, 1), shares, picks, strict=True):
-            offset = choice.bound(len(cells) + 1, share, _BETA / 2) if side else 0
-            scores = -losses(table, choice.q, side, offset)
-            place = private.select_apart(
-                told if not side else f"{told}, {side * offset / choice.q.denominator:+g} ranks",
-                scores,
-                choice.moved,
-                share,
-                rule,
-            )
-            if side:
-                place = np.maximum(place - 1, 0) if side < 0 else np.minimum(place, len(cells) - 1)
-            into.append(place)
-        reach.append(choice.bound(len(cells), shares[0], 0.5) / choice.q.denominator)
-    value, low, high = (np.stack(part, axis=1) for part in picks)
-    return ChosenQuantiles(question, parts, rule, value, low, high, tuple(reach))
+    plan = ChoicePlan.of(question, len(cells), cost, private.neighbours)
+    picks: dict[int, list[Ints]] = {0: [], -1: [], 1: []}
+    for planned in plan.choices:
+        scores = -losses(table, planned.exact.q, planned.side, planned.offset)
+        place = private.select_apart(planned.what, scores, planned.exact.moved, planned.cost, plan.rule)
+        if planned.side:
+            place = np.maximum(place - 1, 0) if planned.side < 0 else np.minimum(place, len(cells) - 1)
+        picks[planned.side].append(place)
+    value, low, high = (np.stack(part, axis=1) for part in picks.values())
+    return ChosenQuantiles(question, parts, plan.rule, value, low, high, plan.reach)
 
 
 def foreseen_choices(
@@ -232,15 +298,13 @@ def foreseen_choices(
         bins = question.attribute.values
         _, first, sizes = np.unique(_bins(question, cells), return_inverse=True, return_counts=True)
         upto = (n / bins / sizes[first]).cumsum()
-        picks, reach = list[Ints](), []
-        for p, part in zip(question.probabilities, split(whole, len(question.probabilities)), strict=True):
-            choice, shares = _Choice.of(question, p, neighbours), split(part, _SHARES)
-            far = choice.bound(len(cells) + 1, shares[1], _BETA / 2) + choice.bound(len(cells) + 1, shares[1], 0.5)
-            ranks = p * n + np.array([0.0, -far, far]) / choice.q.denominator
+        plan, picks = ChoicePlan.of(question, len(cells), whole, neighbours), list[Ints]()
+        for p, end in zip(question.probabilities, plan.choices[1::CHOICES], strict=True):
+            far = end.offset + end.exact.bound(len(cells) + 1, end.cost, 0.5)
+            ranks = p * n + np.array([0.0, -far, far]) / end.exact.q.denominator
             picks.append(np.clip(np.searchsorted(upto, ranks * (1 - _TINY)), 0, len(cells) - 1))
-            reach.append(choice.bound(len(cells), shares[0], 0.5) / choice.q.denominator)
         value, low, high = (np.tile(part, (question.groups, 1)) for part in np.stack(picks, axis=1))
-        yield ChosenQuantiles(question, PARTS, better_rule(whole), value, low, high, tuple(reach))
+        yield ChosenQuantiles(question, PARTS, plan.rule, value, low, high, plan.reach)
 
 
 def _bins(question: NumericQuestion, cells: QuantileCells) -> Ints:

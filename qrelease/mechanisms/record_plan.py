@@ -5,6 +5,7 @@ All of it follows from public facts: the domain, the workload, the cost, and noi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -105,8 +106,9 @@ def sets_at_once(workload: Workload, order: int) -> list[Axes]:
 
 def times_asked(workload: Workload, sets: Sequence[Axes]) -> Ints:
     """How many of the marginals asked about contain each set of columns."""
-    asked = [set(axes) for axes in workload.sets]
-    return np.array([sum(axes >= set(s) for axes in asked) for s in sets], np.int64)
+    sizes = {len(s) for s in sets}
+    within = Counter(part for axes in workload.sets for k in sizes for part in combinations(axes, k))
+    return np.array([within[s] for s in sets], np.int64)
 
 
 def coordinates(shape: Sequence[int], sets: Sequence[Axes]) -> int:

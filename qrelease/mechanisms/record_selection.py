@@ -12,8 +12,8 @@ from math import pi, sqrt
 from typing import Final, final
 
 import numpy as np
-from tqdm import tqdm
 
+from qrelease._util.progress import progress
 from qrelease._util.typing import Axes, Floats, Mask
 from qrelease.data.domain import Domain
 from qrelease.data.marginals.record_tables import Tables
@@ -161,7 +161,7 @@ def adapt(
     units = ROUNDS.round_parts
     chosen: list[Axes] = []
     fresh: list[Axes] = []  # since the last fit
-    bar = tqdm(total=parts, desc="budget", leave=False, disable=None)
+    bar = progress(total=parts, desc="budget")
     while left:
         units = left if left < 2 * units else units
         measuring, selecting = costs_of_round(cost, units, parts)

@@ -50,12 +50,17 @@ def is_of_release(key: str) -> bool:
     return bool(_KEY.fullmatch(key))
 
 
-def finished(release: str, date: str | None, files: Mapping[str, str] | None = None) -> bytes:
+def finished(
+    release: str, date: str | None, files: Mapping[str, str] | None = None, at_most: int | None = None
+) -> bytes:
     """What a ledger says of a release that was made: its id, its day, and the SHA-256 of its files by name.
 
-    Earlier versions stored a text there that says no more than that it was made.
+    Where the unit is a person, also how many records of each were kept at most. Earlier versions stored a text there
+    that says no more than that it was made.
     """
-    return json.dumps({"release": release, "date": date, **({} if files is None else {"files": dict(files)})}).encode()
+    kept = {} if at_most is None else {"at_most": at_most}
+    written = {} if files is None else {"files": dict(files)}
+    return json.dumps({"release": release, "date": date, **kept, **written}).encode()
 
 
 def releases(ledger: Ledger) -> dict[int, dict[str, Any]]:
@@ -91,6 +96,9 @@ def learned_schemas(ledger: Ledger) -> list[tuple[int, Cost, str, bytes]]:
 def public_part(ledger: Ledger) -> dict[str, Any]:
     """What of a ledger may be given away, as JSON has it: totals, charges, and the releases that they paid for.
 
+    `unit` says whether the costs are of a record or of a person, and `neighbours` whether tables are compared that
+    differ by one of it more or by another one; how many records of a person were kept, each release says.
+
     Not the keys of sessions, which let others go on with them, nor whether the records changed meanwhile. Of times the
     day: between two charges of one run is a release, which takes longer the more records there are.
     """
@@ -110,6 +118,7 @@ def public_part(ledger: Ledger) -> dict[str, Any]:
     return {
         "dataset": ledger.dataset,
         "neighbours": ledger.neighbours.value,
+        "unit": {"of": "record"} if ledger.person is None else {"of": "person", "column": ledger.person},
         "total": ledger.total.to_json(),
         "spent": _short(ledger.spent, up=True),
         "remaining": _short(ledger.remaining, up=False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -475,6 +475,26 @@ class Workload:
     def sets(self) -> tuple[Axes, ...]:
         """The distinct sets of columns that queries are about, in order of first appearance."""
         return tuple(dict.fromkeys(g.axes for g in self.groups))
+
+    def asks_within_one(self, sets: Iterable[Axes]) -> bool:
+        """Whether the columns of each of some sets are all in one of those that queries are about.
+
+        Parameters
+        ----------
+        sets : iterable of tuple of int
+            Positions of columns.
+
+        Returns
+        -------
+        bool
+        """
+        asked = {*self.sets}
+        others = [s for s in sets if s not in asked]
+        by_column: dict[int, list[set[int]]] = {}  # any one column of a set leaves few of those asked
+        for axes in asked if others else ():
+            for a in axes:
+                by_column.setdefault(a, []).append({*axes})
+        return all(any(within.issuperset(s) for within in by_column.get(s[0], ())) if s else asked for s in others)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

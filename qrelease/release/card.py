@@ -22,6 +22,7 @@ from qrelease.privacy.conversions import zcdp_epsilon
 from qrelease.privacy.costs import ZCDP, Neighbours
 from qrelease.queries.families import Cells
 from qrelease.release.parameter_words import in_words
+from qrelease.release.promise import made_by
 from qrelease.release.release import Release
 from qrelease.release.schema_cost import cost_with_schema, learned_columns
 
@@ -142,6 +143,7 @@ def _guarantee(release: Release) -> dict[str, Any]:
 def _data(release: Release) -> dict[str, Any]:
     return {
         "universe": f"{readable(release.domain.size)} cells, public before the data were read{_but_learned(release)}",
+        **({} if release.domain.review is None else {"schema reviewed": str(release.domain.review)}),
         "columns": {a.name: _column(a) for a in release.domain.attributes},
     }
 
@@ -223,7 +225,7 @@ def _mechanism(release: Release) -> dict[str, Any]:
     )
     hidden = ("promise", "predictions", "certificate")
     return {
-        "name": release.mechanism,
+        "name": made_by(release),
         "parameters": in_words({k: v for k, v in release.parameters.items() if k not in hidden}),
         "workload": f"{len(release.workload):,} queries: "
         + ", ".join(f"{number:,} {name}" for name, number in families.items()),

@@ -122,7 +122,7 @@ class Paid:
 
         files  the SHA-256 of each of its files, by name, where it was written
         """
-        record = finished(release.id, release.date, files)
+        record = finished(release.id, release.date, files, self.unit.at_most)
         if self.private.draws is not None:
             self.private.draws.finish(record)
         elif not release.insecure:
@@ -376,7 +376,8 @@ class Curator:
 
         draws = self._draws(charge) if keeps else None
         found = draw() if draws is None else draws.take(_SCHEMA, draw)
-        return Learned(domain_from_json(json.loads(found)), charge, learning.spends(self.domain, cost), left)
+        learned = replace(domain_from_json(json.loads(found)), review=self.domain.review)
+        return Learned(learned, charge, learning.spends(self.domain, cost), left)
 
     def _draws(self, charge: Charge) -> Draws:
         """What was drawn under a charge, from the first draw on."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Floats, Mask
 from qrelease.data.predicates import Predicate
-from qrelease.queries.families import Cells
+from qrelease.queries.families import Cells, Vectors
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.products import Factor, IntegerRows, Product
 from qrelease.queries.workload import Group, Workload
@@ -80,6 +80,23 @@ def weighted_counts(question: NumericQuestion, weights: Floats, bars: Bars, *, r
     values = np.where(np.isnan(halves), np.nan, values)
     found, widths = (_in_order(question, part, len(weights), group) * largest for part in (values, halves))
     return WeightedCounts(found, widths / NORMAL)
+
+
+def count_bars(question: NumericQuestion, bars: Callable[[Workload], Floats]) -> Floats | None:
+    """Half-widths (groups,) of the counts of a question's groups; None where there are too many entries to list.
+
+    bars  of a workload's answers, (k,)
+    """
+    domain, axes = question.domain, question.axes
+    if question.predicate is None:
+        half = bars(Workload(domain, (Group(axes, Cells(domain.cells(axes))),)))
+        places = [axes.index(axis) for axis in question.by_axes]
+        return half.reshape([domain.shape[axis] for axis in axes]).transpose(places).reshape(-1)
+    if question.groups * domain.cells(axes) > MAX_ENTRIES:
+        return None
+    kept, by, _ = _placed(question, 1)
+    rows = (np.arange(question.groups)[:, None] == by) & kept
+    return bars(Workload(domain, (Group(axes, Vectors.rounded(rows.astype(np.float64), rows.shape[1])),)))
 
 
 def _in_order(question: NumericQuestion, flat: Floats, functionals: int, group: Group) -> Floats:

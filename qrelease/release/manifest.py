@@ -79,7 +79,7 @@ def with_date(release: Release, digest: str | None) -> dict[str, Any]:
 
 def manifest_of(release: Release, digest: str | None) -> dict[str, Any]:
     """The manifest of a release, without its synopsis."""
-    names = release.domain.names
+    names, review = release.domain.names, release.domain.review
     return {
         "format": FORMAT,
         "dataset": release.dataset,
@@ -92,7 +92,7 @@ def manifest_of(release: Release, digest: str | None) -> dict[str, Any]:
         "parameters": dict(release.parameters),
         "spends": [s.to_json() for s in release.spends],
         "versions": dict(release.versions),
-        "domain": schema.domain_to_json(release.domain),
+        "domain": schema.domain_to_json(release.domain) | (review.to_json() if review is not None else {}),
         "workload": release.workload.to_json(),
         "measurements": [
             {

@@ -8,7 +8,8 @@ Where sums were measured for the question (`inference.number_tables`) their answ
 **Intervals** come from what was measured, and hold with 95 % whatever the model says: they count the noise, and that a
 record may stand anywhere in its bin. They are stretched to the value where it lies outside. Where the column and the
 groups were not measured together, the answer is a model's alone; how far a model is off by what it leaves out cannot be
-bounded, so it has no interval.
+bounded, so it has no interval. Counts are between 0 and what the measured margins allow, or as far off as a model that
+knows its own error says: theirs is that of `Release.model_bars`, which the answers to a workload have.
 
 *Sums* Σ v(c) x(g, c) are between those for the lowest and for the highest value of each bin: both are linear, with
 error bars of their own. *Means and shares* S/N: those t for which S - tN, a linear number too, is within its own error
@@ -43,7 +44,7 @@ from qrelease.queries.families import Cells
 from qrelease.queries.numeric import NumericQuestion, cell_quantiles, only_bounds
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.frames import Column, key_name, told_apart
-from qrelease.release.functionals import NORMAL, Bars, between_groups, weighted_counts
+from qrelease.release.functionals import NORMAL, Bars, between_groups, count_bars, weighted_counts
 
 if TYPE_CHECKING:
     from qrelease.data.domain import Domain
@@ -66,7 +67,7 @@ class GroupNumbers:
     """Answers to a question, each array (groups, L): L is 1, or the number of quantiles, or of the column's cells.
 
     value     what the release says; NaN where there is nobody to say it of
-    low, high the ends of the 95 % intervals; NaN where the answer is a model's alone
+    low, high the ends of the 95 % intervals; NaN where the answer is a model's alone, and no count
     unbiased  from the noisy numbers alone, a quotient of two where the answer is one; NaN where there is none
     n         how many records the release says it is of
     measured  whether it has an interval by what was measured, though it may not be shown
@@ -112,6 +113,22 @@ def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> G
     added = None if cumulative else _of_children(release, question)
     if added is not None:
         return added
+    if question.kind != "count" or cumulative:
+        return _answered(release, question, cumulative)
+    try:
+        found = _answered(release, question, cumulative)
+    except InvalidInput:
+        added = _counted_children(release, question)
+        if added is None:
+            raise
+        return added
+    if found.measured.all():
+        return found
+    return _counted_children(release, question) or _bounded_counts(release, found)
+
+
+def _answered(release: Release, question: NumericQuestion, cumulative: bool) -> GroupNumbers:
+    """By the release's counts, and with intervals where these were measured."""
     _check_asked(release, question)
     bars = _exact_count(release)
     counts = question.tabulated(_said(release, marginal_of(question), bars))
@@ -162,6 +179,31 @@ def _of_children(release: Release, question: NumericQuestion) -> GroupNumbers | 
     """
     if release.measured_sums is None or question.kind not in ("sum", "mean", "variance"):
         return None
+
+    def told(part: NumericQuestion) -> GroupNumbers | None:
+        found = _summed_table(release, part)
+        return None if found is None else _of_sums(found)
+
+    return _by_children(release, question, told)
+
+
+def _counted_children(release: Release, question: NumericQuestion) -> GroupNumbers | None:
+    """Counts by a parent, where they were not measured themselves and those by its children were."""
+
+    def told(part: NumericQuestion) -> GroupNumbers | None:
+        try:
+            found = numbers(release, part)
+        except InvalidInput:
+            return None
+        return found if found.measured.all() else None
+
+    return _by_children(release, question, told)
+
+
+def _by_children(
+    release: Release, question: NumericQuestion, told: Callable[[NumericQuestion], GroupNumbers | None]
+) -> GroupNumbers | None:
+    """An answer for each parent, made of those about its children alone; None where not all of them are told."""
     limited = () if question.predicate is None else question.predicate.axes
     for place, name in enumerate(question.by):
         for child, groups in children_of(release.domain, name):
@@ -172,10 +214,10 @@ def _of_children(release: Release, question: NumericQuestion) -> GroupNumbers | 
             for codes in groups:
                 where = " or ".join(cell_text(attribute, code) for code in codes)
                 both = f"({question.where}) and ({where})" if question.where else where
-                found = _summed_table(release, replace(question, by=by, where=both))
+                found = told(replace(question, by=by, where=both))
                 if found is None:
                     break
-                parts.append(_of_sums(found))
+                parts.append(found)
             if len(parts) == len(groups):
                 return _stacked(question, place, parts)
     return None
@@ -216,6 +258,18 @@ def _of_sums(found: NumberTable) -> GroupNumbers:
         apart = [low, high]
     ends = apart[0], apart[1]
     return GroupNumbers(question, value, low, high, unbiased, n, ~np.isnan(low), clipped=bool(found.note), apart=ends)
+
+
+def _bounded_counts(release: Release, found: GroupNumbers) -> GroupNumbers:
+    """Counts by group: those that are a model's alone have the bars that the release's own answers have."""
+    unknown = np.isnan(found.low)
+    bars = count_bars(found.question, release.model_bars)
+    if bars is None:
+        return found
+    half = bars.reshape(found.value.shape)
+    ends = np.maximum(found.value - half, 0.0), found.value + half
+    low, high = (np.where(unknown, end, own) for end, own in zip(ends, (found.low, found.high), strict=True))
+    return replace(found, low=low, high=high, apart=found.unbiased_ends)
 
 
 def _said(release: Release, marginal: Workload, bars: Bars) -> Floats:

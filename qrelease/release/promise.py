@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qrelease.privacy.conversions import guessing_chance, zcdp_epsilon
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP
@@ -36,6 +36,40 @@ def in_words(release: Release) -> str:
         f" this release.{kept} {schema_in_words(release)} Other releases from the same records cost more: the ledger of"
         f" {release.dataset!r} adds them up, and its total is what is promised in all."
     )
+
+
+def unit_in_words(release: Release) -> str:
+    """Who is protected, and which tables are compared, in a few words."""
+    one, _ = unit_names(release)
+    differ = "more or less" if release.neighbours is Neighbours.ADD_REMOVE else "replaced by another"
+    kept = ""
+    if is_person(release):
+        made = release.unit.at_most is None
+        kept = ", of whose records one was made" if made else f", of whom {at_most(release)} records were kept"
+        kept += ", and who counts once" * release.unit.counts_once
+    return f"one {one} {differ}{kept} ({release.neighbours.value})"
+
+
+def made_by(release: Release) -> str:
+    """The mechanism; and the one that answered the workload of counts, where numbers were measured beside it."""
+    counts = release.parameters.get("counts_by")
+    if counts is None:
+        return release.mechanism
+    chosen = release.parameters.get("chosen")
+    return f"{release.mechanism}, counts by {counts}{f': {chosen}' if counts == 'auto' else ''}"
+
+
+def to_json(release: Release) -> dict[str, Any]:
+    """What a release costs, of whom, and which tables are compared, as plain types; m where some records were kept."""
+    m = release.unit.at_most
+    return {
+        "cost": cost_with_schema(release).to_json(),
+        "unit": {
+            "of": unit_names(release)[0],
+            **({} if m is None else {"at_most": m, "counts_once": release.unit.counts_once}),
+        },
+        "neighbours": release.neighbours.value,
+    }
 
 
 def schema_in_words(release: Release) -> str:

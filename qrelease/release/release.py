@@ -699,7 +699,7 @@ class Release:
         derived = self.workload.domain.person is not None and self.unit.at_most is None
         person = " of a person with one record" if derived else ""
         return (
-            f"Release({self.mechanism} on {self.dataset!r}: {len(self.workload):,} queries,"
+            f"Release({promise.made_by(self)} on {self.dataset!r}: {len(self.workload):,} queries,"
             f" {self.cost:.6g}, {self.unit}{person}{insecure})"
         )
 

@@ -1,13 +1,16 @@
 import json
 import tomllib
 
+import numpy as np
 import pytest
 from hypothesis import given
 from strategies import domains
 
+import qrelease as qr
 from qrelease.data.domain import Attribute, Domain
-from qrelease.data.schema import domain_from_json, domain_to_json, load, to_toml
+from qrelease.data.schema import column_digests, domain_from_json, domain_to_json, load, to_toml
 from qrelease.errors import InvalidInput
+from qrelease.release.card import card
 
 FULL = """
 [[attribute]]
@@ -114,7 +117,7 @@ def entry(body, head='[[attribute]]\nname = "a"\n'):
         ("attribute = 1", "there must be at least one [[attribute]]"),
         (
             "[attributes.a]\nkind='coded'",
-            "unknown key 'attributes'; a schema has 'attribute', 'impossible' and 'person'",
+            "unknown key 'attributes'; a schema has 'attribute', 'impossible' and 'person', and may say",
         ),
         ("[[attribute]", "is not TOML"),
         ("attribute = [3]", "attribute 1 must be a table, got int"),
@@ -254,3 +257,56 @@ def test_a_domain_survives_json_and_toml(domain):
 def test_domain_from_json_refuses(content):
     with pytest.raises(InvalidInput):
         domain_from_json(content)
+
+
+REVIEWED = '[[attribute]]\nname = "sex"\nkind = "category"\ncategories = ["F", "M"]\nreviewed = true\n'
+
+
+@pytest.mark.parametrize(
+    ("said", "by", "on"),
+    [
+        ('reviewed_by = "the board"\nreviewed_on = 2026-01-31\n', "the board", "2026-01-31"),
+        ('reviewed_on = "2026-01-31"\n', None, "2026-01-31"),
+        ('reviewed_by = "the board"\n', "the board", None),
+    ],
+)
+def test_who_reviewed_a_schema_is_carried_to_manifest_and_card_and_changes_no_digest(said, by, on, tmp_path):
+    plain, domain = load(REVIEWED), load(said + REVIEWED)
+    assert (domain.review.by, domain.review.on) == (by, on)
+    assert plain.review is None
+    assert domain == plain
+    assert hash(domain) == hash(plain)
+    assert domain_to_json(domain) == domain_to_json(plain)
+    assert column_digests(domain) == column_digests(plain)
+    for i, each in enumerate((plain, domain)):
+        with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+            curator = qr.Curator(qr.Table(each, (np.zeros(5, np.uint8),)), ledger)
+            made = curator.release(qr.Laplace(), qr.Workload.marginals(each, 1), qr.PureDP(1.0))
+        made.save(tmp_path / f"{i}")
+    assert qr.load(tmp_path / "1").domain.review == domain.review
+    assert qr.load(tmp_path / "0").domain.review is None
+    written = json.loads((tmp_path / "1" / "release.json").read_text())["domain"]
+    assert written == domain_to_json(domain) | domain.review.to_json()
+    assert card(qr.load(tmp_path / "1"))["data"]["schema reviewed"] == str(domain.review)
+    assert "schema reviewed" not in card(qr.load(tmp_path / "0"))["data"]
+    assert qr.verify(tmp_path / "1").holds
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ('reviewed_by = ""\n', "reviewed_by must be a text of one line"),
+        ("reviewed_by = 3\n", "reviewed_by must be a text of one line"),
+        ('reviewed_on = "31.1.2026"\n', "reviewed_on must be a date such as"),
+        ("reviewed_on = 2026-01-31T10:00:00\n", "reviewed_on must be a date such as"),
+        ("reviewed_on = 5\n", "reviewed_on must be a date such as"),
+    ],
+)
+def test_a_review_that_is_none_is_refused(said, why):
+    with pytest.raises(InvalidInput, match=why):
+        load(said + REVIEWED)
+
+
+def test_columns_of_a_reviewed_schema_are_reviewed_too():
+    domain = load('reviewed_by = "us"\n' + REVIEWED + REVIEWED.replace("sex", "other"))
+    assert domain.project([1]).review.by == "us"

@@ -451,3 +451,135 @@ def test_records_that_are_counted_twice_hold(tmp_path):
     assert failed(verify(tmp_path / "out")) == {"noise source"}
     edit(less_noise)(tmp_path / "out")
     assert "noise" in failed(verify(tmp_path / "out"))
+
+
+# --- quantiles that were chosen -----------------------------------------------------------------------------------
+
+GRADES = Domain((DOMAIN["sex"], qr.Attribute("grade", "number", edges=(0, 2, 4, 6, 9, 12), within=(0, 11), step=1)))
+
+GRADED = Table(GRADES, (TABLE.columns[0], np.searchsorted((2, 4, 6, 9), ROWS[2], side="right").astype(np.uint8)))
+
+
+def chosen(folder, cost, neighbours="add-remove"):
+    """A release of three quantiles by group that were chosen, and of one of everybody."""
+    asked = ["quantile(.25,.5):grade by sex", "quantile(.9):grade"]
+    with qr.Ledger.open(None, cost, dataset="people", neighbours=neighbours) as ledger:
+        mechanism = qr.NumberSums(asked, quantiles="exponential")
+        release = qr.Curator(GRADED, ledger).release(mechanism, qr.Workload.marginals(GRADES, 1), cost)
+        release.save(folder / "out")
+    assert len(release.measured_sums.chosen) == 2
+    return folder / "out"
+
+
+def scaled(*path, by):
+    """A forgery of one number of what was chosen."""
+
+    def change(content):
+        part = content["numbers"]["chosen"][0]
+        for step in path[:-1]:
+            part = part[step]
+        part[path[-1]] = part[path[-1]] * by
+
+    return change
+
+
+def other_rule(content):
+    for part in content["numbers"]["chosen"]:
+        part["rule"] = "exponential" if part["rule"] == "permute-and-flip" else "permute-and-flip"
+
+
+def moved_between(content):
+    """The value for more, the ends of its interval for less: together as much."""
+    parts = [s for s in content["spends"] if s["what"].startswith("select quantile")][:3]
+    name = "rho" if "rho" in parts[0] else "epsilon"
+    parts[0][name], parts[1][name] = parts[0][name] + parts[1][name] / 2, parts[1][name] / 2
+
+
+def other_cost(content):
+    for name, value in content["parameters"]["chosen_quantiles"]["cost"].items():
+        content["parameters"]["chosen_quantiles"]["cost"][name] = value / 2
+
+
+def other_ranks(content):
+    part = next(s for s in content["spends"] if s["what"].startswith("select quantile") and "ranks" in s["what"])
+    part["what"] = part["what"].replace(", -", ", -1")
+
+
+def no_cost(content):
+    del content["parameters"]["chosen_quantiles"]
+
+
+CHOSEN = {
+    "a reach of half as many ranks": scaled("reach", 0, by=0.5),
+    "no reach": scaled("reach", 1, by=0.0),
+    "finer cells": scaled("parts", by=2),
+    "the other rule": other_rule,
+    "more for the value than for the ends": moved_between,
+    "another cost": other_cost,
+    "ends of other ranks": other_ranks,
+    "no cost": no_cost,
+}
+
+
+@pytest.mark.parametrize("cost", [qr.PureDP(4.0), qr.ZCDP(2.0)])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_choices_of_quantiles_hold_and_what_does_not_follow_from_their_cost_is_found(cost, neighbours, tmp_path):
+    folder = chosen(tmp_path, cost, neighbours)
+    assert verify(folder).holds, verify(folder)
+    for name, change in CHOSEN.items():
+        copied = tmp_path / "copied"
+        shutil.copytree(folder, copied)
+        edit(change)(copied)
+        rehash(copied)
+        assert "noise" in failed(verify(copied)), name
+        shutil.rmtree(copied)
+
+
+# --- whom the promise protects ------------------------------------------------------------------------------------
+
+
+def of_persons(folder, at_most, neighbours, weights="records"):
+    """A release whose unit is a person, and the public part of its ledger."""
+    domain = Domain(DOMAIN.attributes, person=qr.Person("who", at_most, weights=weights))
+    table = Table.of_persons(domain, list(TABLE.columns), [f"p{i // 3}" for i in range(len(TABLE))])
+    with qr.Ledger.open(None, qr.PureDP(1.0), neighbours=neighbours, person="who") as ledger:
+        release = qr.Curator(table, ledger).release(qr.Laplace(), qr.Workload.marginals(domain, 1), qr.PureDP(1.0))
+        release.save(folder / "out")
+        return folder / "out", public_part(ledger)
+
+
+def cost_said(found):
+    return next(check.found for check in found.checks if check.name == "cost")
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "differ"), [("add-remove", "more or less"), ("replace-one", "replaced by another")]
+)
+def test_unit_and_neighbours_are_said_with_the_cost_and_in_the_published_ledger(neighbours, differ, tmp_path):
+    for name in ("records", "persons"):
+        (tmp_path / name).mkdir()
+    folder, ledger, _ = saved(tmp_path / "records", neighbours=neighbours)
+    found = verify(folder, ledger=ledger)
+    assert cost_said(found).endswith(f"epsilon=1, of one record {differ} ({neighbours})")
+    said = {"cost": {"epsilon": 1.0}, "unit": {"of": "record"}, "neighbours": neighbours}
+    assert found.to_json()["promise"] == said
+    assert (ledger["unit"], ledger["neighbours"]) == ({"of": "record"}, neighbours)
+
+    folder, ledger = of_persons(tmp_path / "persons", 2, neighbours)
+    found = verify(folder, ledger=ledger)
+    assert found.holds, found
+    assert cost_said(found).endswith(f"of one person {differ}, of whom at most 2 records were kept ({neighbours})")
+    unit = {"of": "person", "at_most": 2, "counts_once": False}
+    assert found.to_json()["promise"] == {"cost": {"epsilon": 1.0}, "unit": unit, "neighbours": neighbours}
+    assert ledger["unit"] == {"of": "person", "column": "who"}
+    assert ledger["entries"][-1]["release"]["at_most"] == 2
+
+    ledger["entries"][-1]["release"]["at_most"] = 3
+    assert failed(verify(folder, ledger=ledger)) == {"ledger"}
+    ledger["entries"][-1]["release"]["at_most"] = 2
+    assert failed(verify(folder, ledger=ledger | {"unit": {"of": "record"}})) == {"ledger"}
+
+
+def test_a_person_who_counts_once_is_said_to(tmp_path):
+    folder, _ = of_persons(tmp_path, 2, "add-remove", "persons")
+    assert "at most 2 records were kept, and who counts once (add-remove)" in cost_said(verify(folder))

@@ -428,14 +428,19 @@ def test_forged_choices_are_refused(tmp_path, change, said):
         qr.load(tmp_path / "out")
 
 
-def test_choices_that_nobody_paid_for_do_not_hold(tmp_path):
-    release = released([FEW], ZCDP(0.5), quantiles="counts")
-    (paid,) = released([FEW], ZCDP(0.5), records=20_000).measured_sums.chosen
-    forged = replace(release, measured_sums=replace(release.measured_sums, chosen=(paid,)))
+@pytest.mark.parametrize(("told", "why"), [(False, "do not say for which cost"), (True, "are not the 3 that rho=")])
+def test_choices_that_nobody_paid_for_do_not_hold(tmp_path, told, why):
+    release, other = released([FEW], ZCDP(0.5), quantiles="counts"), released([FEW], ZCDP(0.5), records=20_000)
+    said = {name: value for name, value in other.parameters.items() if name == "chosen_quantiles" and told}
+    forged = replace(
+        release,
+        measured_sums=replace(release.measured_sums, chosen=other.measured_sums.chosen),
+        parameters={**release.parameters, **said},
+    )
     forged.save(tmp_path / "out")
     found = {c.name: c for c in qr.verify(tmp_path / "out").checks}
     assert found["noise"].holds is False
-    assert "choices for quantiles" in found["noise"].found
+    assert why in found["noise"].found
 
 
 @pytest.mark.parametrize(

@@ -613,3 +613,42 @@ def test_without_such_rules_children_tell_nothing_of_parents():
         assert not [*children_of(domain, "province")]
     assert [*children_of(PLACES, "province")] == [("town", ((0, 1), (2, 3), (4,)))]
     assert not [*children_of(PLACES, "town")]
+
+
+def test_counts_by_a_parent_have_an_interval_where_only_its_children_were_counted():
+    """By sums, with and without a table; a count where there was none is refused as before."""
+    release, frame = of_places("mean:pay by town*sex")
+    for text, true in (
+        ("count by province", frame.groupby("province").size()),
+        ("count by province*sex", frame.groupby(["province", "sex"]).size()),
+        ("count by sex*province", frame.groupby(["sex", "province"]).size()),
+        ("count by province where sex = F", frame[frame.sex == "F"].groupby("province").size()),
+    ):
+        found = release.table(text)
+        assert (found.source == "measured").all()
+        assert ((found.low_95 <= true.to_numpy()) & (true.to_numpy() <= found.high_95)).all(), text
+        assert (found.high_95 - found.low_95 < 30).all()
+    with pytest.raises(InvalidInput, match="no released marginal contains the columns sex"):
+        of_places("mean:pay by town")[0].table("count by province*sex")
+
+
+@pytest.mark.parametrize("mechanism", [qr.MaxEnt(), qr.MWEM(rounds=2)], ids=lambda m: m.name)
+def test_a_count_by_group_that_is_a_models_has_the_bar_of_the_releases_answers(mechanism):
+    asked = qr.Workload.marginals(BINNED, 1)
+    release = released(BINNED, 3, 2.0, mechanism, asked)
+    delay, carrier, late = records()
+    cells = qr.Workload.marginals(BINNED, [["carrier", "late"]])
+    bars = release.model_bars(cells).reshape(4, 2)
+    for text, half in (("count by carrier*late", bars), ("count by late*carrier", bars.T)):
+        found = release.table(text)
+        assert (found.source == "model").all()
+        values = found.value.to_numpy()
+        assert found.high_95.to_numpy() == pytest.approx(values + half.reshape(-1))
+        assert found.low_95.to_numpy() == pytest.approx(np.maximum(values - half.reshape(-1), 0))
+    table = np.array([[((carrier == c) & (late == y)).sum() for y in (0, 1)] for c in range(4)]).reshape(-1)
+    found = release.table("count by carrier*late")
+    assert ((found.low_95 <= table) & (table <= found.high_95)).all()
+    limited = release.table("count by carrier where late = 'yes' and delay >= 10")
+    true = [((carrier == c) & (late == 1) & (delay >= 10)).sum() for c in range(4)]
+    assert ((limited.low_95 <= true) & (true <= limited.high_95)).all()
+    assert np.isnan(release.table("mean:delay by carrier*late").low_95).all()  # of numbers nothing bounds a model

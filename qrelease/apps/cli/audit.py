@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from qrelease.release.curator import Curator
 
 
+_AUDITED: Final = tuple(name for name in MECHANISMS if name != "auto")
+"""Mechanisms that are run by themselves: `auto` runs one of the others."""
+
 _ELSEWHERE: Final = {
     "auto": "it runs one of the others, which the card and the manifest of a release name",
     "sums": "numbers by group are audited in whole releases, by `qrelease audit numbers --doors`",
@@ -34,7 +37,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_audit)
     parser.add_argument(
         "mechanism",
-        help=f"the mechanism: {', '.join(MECHANISMS)}, which is run on tiny tables, or one of your own, MODULE:NAME: a"
+        help=f"the mechanism: {', '.join(_AUDITED)}, which is run on tiny tables, or one of your own, MODULE:NAME: a"
         " mechanism, an object with check and release, is run on tiny tables too, and a function is called as f(data,"
         " entropy) with --first and --second",
     )
@@ -44,9 +47,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="audit whole releases, as users get them. The same work is done on two tables that differ by one record,"
         " with the same insecure noise: in Python, by the command line, and over HTTP. All that comes out (files,"
         " messages, the ledger) is compared, and what differs without being a noisy number is reported. Instead of a"
-        " mechanism, name `online` for a session, or a command: `estimate`, `score`, `learn` (schema learn), `numbers`"
-        " (release --numbers), `parent` (release --parent), `both` (release --both) or `learned` (a release under a"
-        " schema that is learned)",
+        " mechanism, name `auto`, `online` for a session, or a command: `estimate`, `score`, `learn` (schema learn),"
+        " `numbers` (release --numbers), `parent` (release --parent), `both` (release --both) or `learned` (a release"
+        " under a schema that is learned)",
     )
     parser.add_argument(
         "--at-most",
@@ -101,12 +104,11 @@ def _audit(arguments: argparse.Namespace) -> int:
             raise
         except Exception as error:  # exit code 2: 1 is a conviction
             raise InvalidInput(f"{name} failed: {failure(error)}; a function gets (data, entropy)") from error
-    elif name in MECHANISMS and name != "auto":  # which runs one of the others
+    elif name in _AUDITED:
         found = audit_mechanism(mechanism_of(name), cost, relation, **effort)
     else:
-        audited = ", ".join(known for known in MECHANISMS if known != "auto")
         hint = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
-        raise InvalidInput(f"mechanisms are {audited}, or one of your own, MODULE:NAME, got {name!r}{hint}")
+        raise InvalidInput(f"mechanisms are {', '.join(_AUDITED)}, or one of your own, MODULE:NAME, got {name!r}{hint}")
     if arguments.json:
         print(json.dumps(found.to_json()))
     else:

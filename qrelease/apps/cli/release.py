@@ -308,7 +308,7 @@ def _tell(arguments: argparse.Namespace, release: Release, out: Path, left_out: 
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import explained
 
-        print(explained(release.parameters, briefly=not arguments.verbose))
+        print(f"{_of_counts(arguments)}{explained(release.parameters, briefly=not arguments.verbose)}")
     print(wrote(out))
     for name, why in left_out.items():
         print(f"no {name}: {why}")
@@ -571,14 +571,19 @@ def _foretell(
         records = arguments.records if arguments.records is not None else public
         told = foretold(workload, records, cost, unit.relation, table=_tabled(arguments))
         for line in told.lines if arguments.verbose else told.brief:
-            print(f"qrelease: {line}", file=sys.stderr)
+            print(f"qrelease: {_of_counts(arguments)}{line}", file=sys.stderr)
         among = told.among
     _tell_rules(workload, among)
     for each in among:
         if isinstance(each, Forecasting) and (
             arguments.mechanism != "auto" or takes_long(each, workload, cost, public)
         ):
-            print(f"qrelease: {forecast(each, workload, cost, public)}", file=sys.stderr)
+            print(f"qrelease: {_of_counts(arguments)}{forecast(each, workload, cost, public)}", file=sys.stderr)
+
+
+def _of_counts(arguments: argparse.Namespace) -> str:
+    """What begins a line about the mechanism that answers the workload, where `sums` measures numbers beside it."""
+    return "counts: " if arguments.numbers is not None and arguments.mechanism != _SUMS else ""
 
 
 def _tell_rules(workload: Workload, among: Sequence[Mechanism]) -> None:

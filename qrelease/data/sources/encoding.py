@@ -242,7 +242,7 @@ def domain_of_records(domain: Domain) -> Domain:
     """The domain of the records that the columns of a domain are derived from."""
     assert domain.person is not None
     person = replace(domain.person, derive=(), records=())
-    records = Domain(domain.person.records, code_lists=domain.code_lists, person=person)
+    records = Domain(domain.person.records, code_lists=domain.code_lists, person=person, review=domain.review)
     records.check_decided()
     return records
 

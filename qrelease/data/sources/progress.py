@@ -1,10 +1,10 @@
-"""The progress bar that readers of files show on a terminal."""
+"""The progress bar that readers of files show."""
 
 from typing import Any
 
+from qrelease._util.progress import progress
+
 
 def reading_bar() -> Any:
-    """A bar that counts the records read so far; it shows only on a terminal, and goes when it is done."""
-    from tqdm import tqdm  # on first need: whoever reads a public schema does not load it
-
-    return tqdm(desc="reading", unit=" rows", unit_scale=True, disable=None, leave=False)
+    """A bar that counts the records read so far."""
+    return progress(desc="reading", unit=" rows", unit_scale=True)

@@ -28,6 +28,7 @@ class BinnedColumn:
 
     edges   (k,) ascending: each value where there are few, and `single` then, else quantiles
     ratio   (k + 2,) the estimated logarithm of the likelihood ratio of each cell
+    apart   the total variation distance between the cells of both inputs
     words   what is no number, by the number that stands for it
     """
 
@@ -36,6 +37,7 @@ class BinnedColumn:
     edges: Floats
     single: bool
     ratio: Floats
+    apart: float
     words: Mapping[float, str]
 
     @classmethod
@@ -48,7 +50,9 @@ class BinnedColumn:
         if not single:
             edges = np.unique(np.quantile(known, np.linspace(0, 1, MAX_SINGLE_VALUES), method="nearest"))
         counts = [np.bincount(_place(edges, values), minlength=edges.size + 2) for values in (first, second)]
-        return cls(column, name, edges, single, log_ratio(*counts), words)
+        shares = [count / max(count.sum(), 1) for count in counts]
+        apart = float(np.abs(shares[0] - shares[1]).sum()) / 2
+        return cls(column, name, edges, single, log_ratio(*counts), apart, words)
 
     @property
     def count(self) -> int:

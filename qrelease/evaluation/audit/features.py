@@ -2,12 +2,15 @@
 
 A batch of transcripts, whatever they are, becomes a matrix of float columns. Beside every column of many values stands
 the exponent of its lowest set bit: floating-point noise gives itself away there (Mironov 2012).
+
+Columns are places in a transcript; those of `Named` transcripts are names, so that what one of them lacks moves no
+other value to another column.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from numbers import Real
@@ -25,21 +28,30 @@ OutputBatch = npt.NDArray[Any] | Sequence[Any]
 MAX_SINGLE_VALUES: Final = 64
 """Columns with at most so many values are taken value by value, others by their quantiles."""
 
+_PLACED_RUNS: Final = 100
+"""So many transcripts of either input show where their numbers are, for the names of columns."""
+
 _ZERO_BIT: Final = -2_000.0  # below the exponent of any bit of a float
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+>")
+
+
+class Named(dict[str, Any]):
+    """A transcript of values by name, each a number, a text or None: outputs are compared name by name."""
 
 
 @dataclass(frozen=True)
 class Reading:
     """How transcripts are read, fixed on a first batch: the columns and their names.
 
-    width    numbers in a transcript: shorter ones are filled up with NaN, longer ones cut
+    places   what the numbers of a transcript are, in words
+    named    whether places are the names of `Named` transcripts; else shorter ones are filled up with NaN, longer cut
     varying  whether their lengths differ; then the length is a column of its own
     bits     the columns that get one for their lowest set bit
     words    what is no number, by the number that stands for it
     """
 
-    width: int
+    places: tuple[str, ...]
+    named: bool
     varying: bool
     bits: tuple[int, ...]
     words: Mapping[float, str]
@@ -48,18 +60,31 @@ class Reading:
     def of(cls, *batches: OutputBatch) -> Reading:
         """The reading that suits these batches."""
         words: dict[float, str] = {}
-        rows = [_rows(batch, words) for batch in batches]
-        lengths = {length for _, found in rows for length in found}
-        width, varying = max(1, *lengths), len(lengths) > 1
-        tables = np.concatenate([_padded(table, width) for table, _ in rows])
-        bits = [i for i in range(width) if len(np.unique(tables[:, i])) > MAX_SINGLE_VALUES]
-        return cls(width, varying, tuple(bits), words)
+        if all(isinstance(transcript, Named) for batch in batches for transcript in batch):
+            places = tuple(dict.fromkeys(name for batch in batches for transcript in batch for name in transcript))
+            tables, varying, named = [_by_name(batch, places, words) for batch in batches], False, True
+        else:
+            rows = [_rows(batch, words) for batch in batches]
+            lengths = {length for _, found in rows for length in found}
+            places, varying, named = _places(batches, max(1, *lengths)), len(lengths) > 1, False
+            tables = [_padded(table, len(places)) for table, _ in rows]
+        both = np.concatenate(tables)
+        bits = [i for i in range(len(places)) if len(np.unique(both[:, i])) > MAX_SINGLE_VALUES]
+        return cls(places, named, varying, tuple(bits), words)
+
+    @property
+    def width(self) -> int:
+        """Numbers in a transcript."""
+        return len(self.places)
 
     @np.errstate(over="ignore", invalid="ignore")
     def columns(self, batch: OutputBatch) -> Floats:
         """(n, m) numbers for n transcripts."""
-        table, lengths = _rows(batch, {})
-        table = _padded(table, self.width)
+        if self.named:
+            table = _by_name(batch, self.places, {})
+        else:
+            rows, lengths = _rows(batch, {})
+            table = _padded(rows, self.width)
         extra = [lowest_bit(table[:, i]) for i in self.bits]
         if self.varying:
             extra.append(np.asarray(lengths, np.float64))
@@ -74,12 +99,9 @@ class Reading:
     @property
     def names(self) -> list[str]:
         """What the columns are, (m,)."""
-        if self.width == 1 and not self.varying:
-            numbers, extra = ["the output"], []
-        else:
-            numbers, extra = [f"number {i} of the output" for i in range(self.width)], [name for name, _ in _SUMMARIES]
-        bits = [f"the exponent of the lowest bit of {numbers[i]}" for i in self.bits]
-        return numbers + bits + ["the length of the output"] * self.varying + extra
+        extra = [name for name, _ in _SUMMARIES] if self.varying or self.width > 1 else []
+        bits = [f"the exponent of the lowest bit of {self.places[i]}" for i in self.bits]
+        return [*self.places, *bits, *["the length of the output"] * self.varying, *extra]
 
 
 def _among_finite(reduce: np.ufunc, nothing: float) -> Callable[[Floats], Floats]:
@@ -116,6 +138,29 @@ def lowest_bit(values: Floats) -> Floats:
     return np.where(np.isnan(values), np.nan, lowest)
 
 
+def _by_name(batch: OutputBatch, names: Sequence[str], words: dict[float, str]) -> Floats:
+    """Named transcripts as (n, names) floats, NaN where one lacks a name; adds to `words`."""
+    table, column = np.full((len(batch), len(names)), np.nan), {name: i for i, name in enumerate(names)}
+    for row, transcript in zip(table, batch, strict=True):
+        for name, value in transcript.items():
+            place = column.get(name)
+            if place is not None:
+                row[place] = value if type(value) is float else next(numbers_in(value, words))
+    return table
+
+
+def _places(batches: Sequence[OutputBatch], width: int) -> tuple[str, ...]:
+    """What the numbers are: by where they are in the first transcripts, if that is alike in all of these."""
+    some = [transcript for batch in batches for transcript in batch[:_PLACED_RUNS]]
+    found = {tuple(path for path, _ in leaves(transcript)) for transcript in some}
+    (paths,) = found if len(found) == 1 else ((),)
+    if width == 1 and paths in (("",), ("[0]",)):
+        return ("the output",)
+    if len(paths) == width and not all(path.removeprefix("[").removesuffix("]").isdecimal() for path in paths):
+        return tuple(f"{path} of the output" for path in paths)
+    return tuple(f"number {i} of the output" for i in range(width))
+
+
 def _rows(batch: OutputBatch, words: dict[float, str]) -> tuple[Floats, Sequence[int]]:
     """A batch as (n, width) floats, and how many numbers each transcript has, (n,); adds to `words`."""
     if isinstance(batch, np.ndarray) and batch.dtype.kind in "biuf":
@@ -137,7 +182,7 @@ def numbers_in(transcript: Any, words: dict[float, str]) -> Iterator[float]:
     elif isinstance(transcript, Real | Decimal | np.bool_):
         yield _float(transcript)
     elif (parts := _parts(transcript)) is not None:
-        for part in parts:
+        for _, part in parts:
             yield from numbers_in(part, words)
     else:
         word = repr(transcript)
@@ -149,19 +194,40 @@ def numbers_in(transcript: Any, words: dict[float, str]) -> Iterator[float]:
         yield number
 
 
-def _parts(transcript: Any) -> Collection[Any] | None:
-    """What a transcript is made of; None if it is one thing."""
+def leaves(transcript: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """What `numbers_in` makes a number of, each with its place: fields and keys as `.name`, others as `[i]`."""
+    parts = None if isinstance(transcript, Real | Decimal | np.bool_) else _parts(transcript)
+    if parts is None:
+        yield path, transcript
+    else:
+        for place, part in parts:
+            yield from leaves(part, f"{path}{place}".removeprefix("."))
+
+
+def _parts(transcript: Any) -> Iterator[tuple[str, Any]] | None:
+    """What a transcript is made of, each with its place in it; None if it is one thing."""
     if hasattr(transcript, "__array__"):  # arrays, and columns and frames of other libraries
         array = transcript if isinstance(transcript, np.ndarray) else np.asarray(transcript)
-        listed: list[Any] = array.ravel().tolist()
-        return listed
+        return _items(array.ravel().tolist()) if array.ndim else iter([("", array.tolist())])
     if isinstance(transcript, Mapping):
-        return list(transcript.items())
+        return (
+            item
+            for i, (key, value) in enumerate(transcript.items())
+            for item in ((f"[key {i}]", key), (f".{key}" if _is_word(key) else f"[{key!r}]", value))
+        )
     if is_dataclass(transcript) and not isinstance(transcript, type):
-        return [getattr(transcript, field.name) for field in fields(transcript)]
+        return ((f".{field.name}", getattr(transcript, field.name)) for field in fields(transcript))
     if isinstance(transcript, Collection) and not isinstance(transcript, str | bytes | set | frozenset):
-        return transcript
+        return _items(transcript)
     return None
+
+
+def _is_word(key: object) -> bool:
+    return isinstance(key, str) and key.isidentifier()
+
+
+def _items(parts: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    return ((f"[{i}]", part) for i, part in enumerate(parts))
 
 
 def _float(number: Any) -> float:

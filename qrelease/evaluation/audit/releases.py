@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache, partial
 from typing import Final
 from zlib import crc32
 
@@ -16,9 +19,9 @@ from qrelease._util.validate import whole
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.audit.features import numbers_in
+from qrelease.evaluation.audit.features import Named, leaves
 from qrelease.evaluation.audit.inputs import table_pairs
-from qrelease.evaluation.audit.sampling import audit, worst_pair
+from qrelease.evaluation.audit.sampling import CONFIDENCE, counted, judged, worst_of
 from qrelease.evaluation.audit.verdict import Audit
 from qrelease.inference.measurement import Measurement
 from qrelease.mechanisms.base import Mechanism
@@ -26,10 +29,16 @@ from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.privacy.filters import Filter
-from qrelease.queries.workload import Workload
+from qrelease.queries.families import Cells
+from qrelease.queries.workload import Group, Workload
 
 _MOST_CELLS: Final = 1 << 10  # each is a neighbour of the table
+_COVERED_CELLS: Final = 16
+"""Cells in which one of the tried pairs differs, each: all of a universe of so many, or random ones."""
+
 _TRIED_PAIRS: Final = 4
+"""And of a larger universe so many pairs that differ most in their answers."""
+
 _PILOT_SHARE: Final = 0.1
 _TIMED_RUNS: Final = 100
 _LONG_SECONDS: Final = 30.0
@@ -42,15 +51,19 @@ def audit_mechanism(
     *,
     workload: Workload | None = None,
     samples: int = 20_000,
-    confidence: float = 0.99,
+    confidence: float = CONFIDENCE,
     entropy: WordSource | None = None,
 ) -> Audit:
     """Audit a mechanism at a cost, on a table of three records: those of the first, second and last cell of a universe.
 
-    Of the neighbours that differ most in their answers, short audits of a tenth of the runs each pick the one that
-    shows most; the audit itself is `audit`, of all that the manifest would say: the measurements and their noise, the
-    answers, and the mechanism's choices. Small tables are the hard case: the noise does not shrink with the table,
-    and one record moves a large part of it.
+    Short audits of a tenth of the runs each, of some of its neighbours, pick the one that shows most. Each cell of a
+    universe of at most 16 is one in which one of these differs from the table, so that what is told of one cell alone
+    does not go unseen; of a larger universe 16 cells that are drawn at random are, and those of the four neighbours
+    that differ most in their answers. The audit itself is `audit`, of all that the manifest would say: the
+    measurements and their noise, the answers, and the mechanism's choices. Small tables are the hard case: the noise
+    does not shrink with the table, and one record moves a large part of it.
+
+    An audit that takes longer than half a minute says so on stderr when it begins, and how far it is.
 
     Parameters
     ----------
@@ -73,7 +86,8 @@ def audit_mechanism(
     Returns
     -------
     Audit
-        The verdict, with a bound on the least cost that explains what was seen.
+        The verdict, with a bound on the least cost that explains what was seen, the event that shows it, by the names
+        of the values, and in which cells the tables that were compared differ.
 
     Raises
     ------
@@ -110,17 +124,59 @@ def audit_mechanism(
     mechanism.check(asked, cost, neighbours)
     cells = np.clip([0, 1, asked.domain.size - 1], 0, asked.domain.size - 1)
     table = Table(asked.domain, tuple(np.asarray(codes) for codes in np.unravel_index(cells, asked.domain.shape)))
+    pairs, covered = _chosen_pairs(table, asked, neighbours, source)
+    run = released(mechanism, asked, cost, neighbours)
+    pilot = math.ceil(_PILOT_SHARE * samples)
+    runs = 2 * (samples + len(pairs) * pilot)
+    foretell(run, table, runs)
+    with counted(runs) as bar:
+        first, second = worst_of(run, pairs, cost, samples=pilot, entropy=source, bar=bar)
+        found = judged(run, first, second, cost, samples=samples, confidence=confidence, entropy=source, bar=bar)
+    told = f"{_difference(first, second)}; the worst of {len(pairs)} pairs, which differ in {covered}"
+    return replace(found, inputs=told)
+
+
+def _chosen_pairs(
+    table: Table, workload: Workload, neighbours: Neighbours, entropy: WordSource
+) -> tuple[list[tuple[Table, Table]], str]:
+    """Neighbours of a table that differ from it in each cell, or in cells drawn at random; and in how many, in words.
+
+    Those that differ most in their answers come first, and of several that differ in a cell the first one is taken.
+    """
 
     def apart(pair: tuple[Table, Table]) -> float:
-        one, two = (_answers(asked, side) for side in pair)
+        one, two = (_answers(workload, side) for side in pair)
         return float(np.abs(one - two).sum())
 
-    pairs = sorted(table_pairs(table, neighbours), key=apart, reverse=True)[:_TRIED_PAIRS]
-    run = released(mechanism, asked, cost, neighbours)
-    if sys.stderr.isatty():
-        foretell(run, pairs[0][0], samples)
-    first, second = worst_pair(run, pairs, cost, samples=math.ceil(_PILOT_SHARE * samples), entropy=source)
-    return audit(run, first, second, cost, samples=samples, confidence=confidence, entropy=source)
+    listed = sorted(table_pairs(table, neighbours), key=apart, reverse=True)
+    size = table.domain.size
+    if size <= _COVERED_CELLS:
+        wanted = set(range(size))
+    else:
+        drawn = np.argsort(entropy.words(size), kind="stable")[:_COVERED_CELLS]
+        wanted = {cell for pair in listed[:_TRIED_PAIRS] for cell in _changed(pair)} | set(drawn.tolist())
+    chosen, left = [], set(wanted)
+    for pair in listed:
+        changed = _changed(pair)
+        if not left.isdisjoint(changed):
+            left -= changed
+            chosen.append(pair)
+    return chosen, f"each of the {size} cells" if len(wanted) == size else f"{len(wanted)} of the {size:,} cells"
+
+
+def _changed(pair: tuple[Table, Table]) -> set[int]:
+    """The cells of which two tables have not as many records."""
+    one, two = (side.histogram() for side in pair)
+    return set(np.flatnonzero(one != two).tolist())
+
+
+def _difference(first: Table, second: Table) -> str:
+    """What sets two neighbouring tables apart, in words."""
+    cells = list(Workload.marginals(first.domain, [list(first.domain.names)]).texts())
+    moved = second.histogram().astype(np.int64) - first.histogram().astype(np.int64)
+    more = [f"a record more with {cells[c]}" for c in np.flatnonzero(moved > 0)]
+    less = [f"one less with {cells[c]}" for c in np.flatnonzero(moved < 0)]
+    return f"the second table has {' and '.join([*more, *less])} than the first, of {len(first)} records"
 
 
 def _check_universe(domain: Domain) -> None:
@@ -137,48 +193,61 @@ def _answers(workload: Workload, table: Table) -> Floats:
     return np.concatenate([g.queries.apply(counts[g.axes]) * g.queries.unit for g in workload.groups])
 
 
-def foretell(run: Callable[[Table, WordSource], Floats], table: Table, samples: int) -> None:
-    """Say how long the audit takes, where that is long: by a hundred runs, whose draws are no part of it."""
+def foretell(run: Callable[[Table, WordSource], object], table: Table, runs: int) -> None:
+    """Say how long so many runs take, where that is long: by a hundred runs, whose draws are no part of them."""
     source, started = Entropy(), time.perf_counter()
     for _ in range(_TIMED_RUNS):
         run(table, source)
     each = (time.perf_counter() - started) / _TIMED_RUNS
-    runs = 2 * (samples + _TRIED_PAIRS * math.ceil(_PILOT_SHARE * samples))
     if runs * each > _LONG_SECONDS:
-        print(f"qrelease: {runs:,} runs, about {runs * each / 60:,.1f} minutes in all", file=sys.stderr)
+        print(f"qrelease: {runs:,} runs, about {runs * each / 60:,.1f} minutes in all", file=sys.stderr, flush=True)
 
 
 def released(
     mechanism: Mechanism, workload: Workload, cost: Cost, neighbours: Neighbours
-) -> Callable[[Table, WordSource], Floats]:
-    """A mechanism of the package as `f(table, entropy)`, whose output is all that its release says, as numbers.
+) -> Callable[[Table, WordSource], Named]:
+    """A mechanism of the package as `f(table, entropy)`, whose output is all that its release says, by name.
 
-    First the number of records; then, for each group of the workload and each single column, how often it was measured,
-    which measurement it was, its noise and the values, NaN where there is none; then other groups, and those that were
-    measured again, as they were; then the answers to the workload; and last what the mechanism chose, which the
-    manifest lists, where a text is a number that stands for it.
+    The number of records; of each measurement which one it was, how often it was drawn, its noise and its values, by
+    its group of queries; the answers to the workload; and what the mechanism chose, which the manifest lists.
     """
-    singles = Workload.marginals(workload.domain, 1)
-    groups = list(dict.fromkeys([*workload.groups, *singles.groups]))
+    answers = _distinct(f"the answer to {text!r}" for text in workload.texts())
+    labels = cache(partial(_labels, workload.domain))
 
-    def run(table: Table, entropy: WordSource) -> Floats:
+    def run(table: Table, entropy: WordSource) -> Named:
         draft = mechanism.release(Private(table, neighbours, Filter(cost), entropy), workload, cost)
-        first = {m.group: i for i, m in reversed(list(enumerate(draft.measurements)))}
-        parts = [[draft.synopsis.total]]
-        for group in groups:
-            missing = [np.nan] * (3 + group.queries.count)
-            parts.append(_numbers(first[group], draft.measurements[first[group]]) if group in first else missing)
-        placed = {first[group] for group in groups if group in first}
-        parts += [[_name(m), *_numbers(i, m)] for i, m in enumerate(draft.measurements) if i not in placed]
-        told = list(numbers_in(dict(draft.choices), {}))
-        return np.concatenate([*parts, draft.synopsis.answer(workload), told])
+        told = Named({"the number of records": float(draft.synopsis.total)})
+        times = Counter[Group]()
+        for i, m in enumerate(draft.measurements):
+            times[m.group] += 1
+            told.update(zip(labels(m.group, times[m.group]), _numbers(i, m), strict=True))
+        told.update(zip(answers, draft.synopsis.answer(workload).tolist(), strict=True))
+        told.update((f"what was chosen: {path}", part) for path, part in leaves(dict(draft.choices)))
+        return told
 
     return run
 
 
-def _name(m: Measurement) -> float:
-    """A number that stands for a group of queries."""
-    return float(crc32(repr((m.group.axes, m.group.queries.to_json())).encode()))
+def _labels(domain: Domain, group: Group, time: int) -> list[str]:
+    """What the numbers of a measurement are called, the first of a group or a later one."""
+    described = group.queries.to_json()
+    columns, kind = " * ".join(domain.names[a] for a in group.axes), described["type"]
+    of = f"the measurement of {kind} of {columns}" if columns else "the count of records"
+    if not isinstance(group.queries, Cells):  # others on the same columns may differ in what the queries are
+        of += f" (queries {crc32(repr(described).encode()):08x})"
+    of += f", no. {time}" * (time > 1)
+    queries = _distinct(f"{text!r} in {of}" for text in Workload(domain, (group,)).texts())
+    return [f"the place of {of}", f"the repeats of {of}", f"the noise of {of}", *queries]
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Names, of which those that were there before have their number behind them: two families may share a query."""
+    times = Counter[str]()
+    found = []
+    for name in names:
+        times[name] += 1
+        found.append(name + f", no. {times[name]}" * (times[name] > 1))
+    return found
 
 
 def _numbers(number: int, m: Measurement) -> list[float]:

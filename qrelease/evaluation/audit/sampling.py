@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
-from tqdm import tqdm
 
+from qrelease._util.progress import progress
 from qrelease._util.validate import positive_probability, whole
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit.events import strongest_event
@@ -20,7 +20,13 @@ from qrelease.privacy.costs import Cost, check_cost
 
 Data = TypeVar("Data")
 
+CONFIDENCE: Final = 0.99
+"""Of the bounds, by default."""
+
 _MIN_SAMPLES: Final = 100
+
+_LINE_SECONDS: Final = 30.0
+"""Between two lines that say how far it is, where nobody looks at a terminal."""
 _MAX_LEARNING_RUNS: Final = 1 << 17
 _MAX_CHOOSING_RUNS: Final = 1 << 19
 """Runs that scores are learned from, and runs that choose the event: at most, on each input."""
@@ -57,7 +63,7 @@ def audit(
     claim: Cost,
     *,
     samples: int = 100_000,
-    confidence: float = 0.99,
+    confidence: float = CONFIDENCE,
     entropy: WordSource | None = None,
 ) -> Audit:
     """Run a mechanism on two neighbouring inputs and bound its privacy loss from below.
@@ -105,19 +111,41 @@ def audit(
     >>> audit(no_noise, 0, 1, PureDP(1.0), samples=1000).convicted
     True
     """
+    runs = whole("samples", samples, least=_MIN_SAMPLES)
+    source = Entropy() if entropy is None else entropy
+    with counted(2 * runs) as bar:
+        return judged(mechanism, first, second, claim, samples=runs, confidence=confidence, entropy=source, bar=bar)
+
+
+def counted(runs: int) -> Any:
+    """The progress of so many runs in all."""
+    return progress(total=runs, desc="runs", unit=" runs", lines=_LINE_SECONDS)
+
+
+def judged(
+    mechanism: AuditedMechanism[Data],
+    first: Data,
+    second: Data,
+    claim: Cost,
+    *,
+    samples: int,
+    confidence: float,
+    entropy: WordSource,
+    bar: Any,
+) -> Audit:
+    """What `audit` finds; the bar counts the runs on either input."""
     check_cost(claim)
     runs = whole("samples", samples, least=_MIN_SAMPLES)
     miss = (1 - positive_probability("confidence", confidence)) / 2
-    source = Entropy() if entropy is None else entropy
     learning, choosing = min(runs // 4, _MAX_LEARNING_RUNS), min(runs // 4, _MAX_CHOOSING_RUNS)
     held_out = runs - learning - choosing
-    one, two = (_join(_draws(mechanism, data, source, learning)) for data in (first, second))
+    one, two = (_join(_draws(mechanism, data, entropy, learning, bar)) for data in (first, second))
     reading = Reading.of(one, two)
     scores = learned_scores(reading, reading.columns(one), reading.columns(two))
-    one, two = (_join(_draws(mechanism, data, source, choosing)) for data in (first, second))
+    one, two = (_join(_draws(mechanism, data, entropy, choosing, bar)) for data in (first, second))
     event = strongest_event(scores, reading.columns(one), reading.columns(two), claim, held_out, miss)
     hits = [
-        sum(int(event.holds(reading.columns(batch)).sum()) for batch in _draws(mechanism, data, source, held_out))
+        sum(int(event.holds(reading.columns(batch)).sum()) for batch in _draws(mechanism, data, entropy, held_out, bar))
         for data in (first, second)
     ]
     likely, unlikely = hits if event.favours == "first" else hits[::-1]
@@ -138,10 +166,25 @@ def worst_pair(
 
     An `audit` of that pair draws anew, so its confidence is not touched by the choice.
     """
-    source = Entropy() if entropy is None else entropy
+    listed, source = list(pairs), Entropy() if entropy is None else entropy
+    with counted(2 * samples * len(listed)) as bar:
+        return worst_of(mechanism, listed, claim, samples=samples, entropy=source, bar=bar)
+
+
+def worst_of(
+    mechanism: AuditedMechanism[Data],
+    pairs: Sequence[tuple[Data, Data]],
+    claim: Cost,
+    *,
+    samples: int,
+    entropy: WordSource,
+    bar: Any,
+) -> tuple[Data, Data]:
+    """What `worst_pair` finds; the bar counts the runs on either input of each pair."""
+    effort = {"samples": samples, "confidence": CONFIDENCE, "entropy": entropy, "bar": bar}
     best, found = -1.0, None
     for first, second in pairs:
-        bound = audit(mechanism, first, second, claim, samples=samples, entropy=source).bound
+        bound = judged(mechanism, first, second, claim, **effort).bound
         if bound > best:
             best, found = bound, (first, second)
     if found is None:
@@ -149,24 +192,25 @@ def worst_pair(
     return found
 
 
-def _draws(mechanism: AuditedMechanism[Data], data: Data, entropy: WordSource, runs: int) -> Iterator[OutputBatch]:
+def _draws(
+    mechanism: AuditedMechanism[Data], data: Data, entropy: WordSource, runs: int, bar: Any
+) -> Iterator[OutputBatch]:
     """`runs` transcripts in blocks."""
-    with tqdm(total=runs, desc="runs", disable=None, leave=False) as progress:
-        for start in range(0, runs, _BLOCK_RUNS):
-            size = min(_BLOCK_RUNS, runs - start)
-            if isinstance(mechanism, Vectorised):
-                batch = mechanism.run(data, entropy, size)
-                if not isinstance(batch, np.ndarray) and hasattr(batch, "__array__"):
-                    batch = np.asarray(batch)
-                if len(batch) != size:
-                    raise InvalidInput(f"a vectorised mechanism must return {size} transcripts, got {len(batch)}")
-                progress.update(size)
-            else:
-                batch = []
-                for _ in range(size):
-                    batch.append(mechanism(data, entropy))
-                    progress.update()
-            yield batch
+    for start in range(0, runs, _BLOCK_RUNS):
+        size = min(_BLOCK_RUNS, runs - start)
+        if isinstance(mechanism, Vectorised):
+            batch = mechanism.run(data, entropy, size)
+            if not isinstance(batch, np.ndarray) and hasattr(batch, "__array__"):
+                batch = np.asarray(batch)
+            if len(batch) != size:
+                raise InvalidInput(f"a vectorised mechanism must return {size} transcripts, got {len(batch)}")
+            bar.update(size)
+        else:
+            batch = []
+            for _ in range(size):
+                batch.append(mechanism(data, entropy))
+                bar.update()
+        yield batch
 
 
 def _join(batches: Iterable[OutputBatch]) -> OutputBatch:

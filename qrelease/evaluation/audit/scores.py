@@ -21,6 +21,8 @@ from qrelease.evaluation.audit.tree import grow
 _RIDGE: Final = 1e-9
 _MAX_TERMS: Final = 256
 _SHOWN_TERMS: Final = 3
+_SHOWN_WIDTH: Final = 12
+"""Numbers of an output that are listed whole: more would name none of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ def learned_scores(reading: Reading, first: Floats, second: Floats) -> list[Scor
     ]
     scores += [Score(table.ratios, table.describe_ratios) for table in cells]
     if reading.width > 1:
-        scores += [_outputs(reading, first, second), _linear(reading, first, second)]
+        scores += [_outputs(reading, cells, first, second), _linear(reading, first, second)]
     if len(cells) > 1:
         scores.append(_product(cells))
         tree = grow(cells, first, second)
@@ -67,10 +69,19 @@ def _product(cells: Sequence[BinnedColumn]) -> Score:
         total: Floats = np.sum([table.ratios(columns) for table in cells], axis=0)
         return total
 
-    return Score(of, lambda low, high: f"the sum of log likelihood ratios of all numbers is {in_range(low, high)}")
+    def describe(low: float, high: float) -> str:
+        return f"the sum of log likelihood ratios of all numbers is {in_range(low, high)}; {most_apart(cells)}"
+
+    return Score(of, describe)
 
 
-def _outputs(reading: Reading, first: Floats, second: Floats) -> Score:
+def most_apart(cells: Sequence[BinnedColumn]) -> str:
+    """A sentence: which numbers are distributed most differently on the two inputs, and by how much."""
+    most = sorted(cells, key=lambda cell: -cell.apart)[:_SHOWN_TERMS]
+    return f"most apart by themselves: {', '.join(f'{cell.name} ({cell.apart:.2f})' for cell in most)}"
+
+
+def _outputs(reading: Reading, cells: Sequence[BinnedColumn], first: Floats, second: Floats) -> Score:
     """The likelihood ratio of each whole output; 0 for those that were not seen twice."""
     keys = [_fingerprints(columns) for columns in (first, second)]
     found, where, places = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)
@@ -89,6 +100,8 @@ def _outputs(reading: Reading, first: Floats, second: Floats) -> Score:
     def describe(low: float, high: float) -> str:
         held = np.flatnonzero((ratio >= low) & (ratio <= high))
         held = held[np.argsort(-np.abs(ratio[held]), kind="stable")]
+        if reading.width > _SHOWN_WIDTH and held.size:
+            return f"the output is one of {held.size} that were learned; {most_apart(cells)}"
         shown = " or ".join(f"({', '.join(spell(v, reading.words) for v in examples[i])})" for i in held[:_SHOWN_TERMS])
         more = f" or one of {held.size - _SHOWN_TERMS} others that were learned" if held.size > _SHOWN_TERMS else ""
         return f"the output is {shown or 'new'}{more}"

@@ -38,6 +38,8 @@ class Audit:
         The chance, over the runs, that both bounds hold whatever the mechanism; 1 for an exact method.
     samples
         Runs made on each input; 0 for an exact method.
+    inputs
+        The two inputs, and how they were found, in words; empty where whoever asked chose them.
 
     Examples
     --------
@@ -54,6 +56,7 @@ class Audit:
     high: float
     confidence: float
     samples: int
+    inputs: str = ""
 
     @property
     def epsilon(self) -> float:
@@ -98,7 +101,7 @@ class Audit:
             f" {self.bound:.4g}{at} ({how})\n"
             f"  event: {self.event}\n"
             f"  its probability: at least {self.low:.4g} on the {self.favours} input,"
-            f" at most {self.high:.4g} on the {other}"
+            f" at most {self.high:.4g} on the {other}" + (f"\n  inputs: {self.inputs}" if self.inputs else "")
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -113,6 +116,7 @@ class Audit:
             "high": self.high,
             "confidence": self.confidence,
             "samples": self.samples,
+            **({"inputs": self.inputs} if self.inputs else {}),
         }
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, final
 
 import numpy as np
-from tqdm import tqdm
 
+from qrelease._util.progress import progress
 from qrelease._util.validate import check_part, positive_probability, whole
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement, noise_for
@@ -38,14 +38,41 @@ many rounds."""
 
 @dataclass(frozen=True)
 class Round:
-    """What the selection and the measurement of one round may cost."""
+    """What the selection and the measurement of one round may cost.
+
+    Parameters
+    ----------
+    selection, measurement : PureDP or ZCDP
+        Of one record.
+
+    Examples
+    --------
+    >>> [first, second] = Round.equal(PureDP(1.0), 2, 0.25)
+    >>> first.selection, first.measurement
+    (PureDP(epsilon=0.125), PureDP(epsilon=0.375))
+    """
 
     selection: PureDP | ZCDP
     measurement: PureDP | ZCDP
 
     @classmethod
     def equal(cls, cost: PureDP | ZCDP, rounds: int, selection: float) -> tuple[Round, ...]:
-        """A cost split over equal rounds, a fraction of each for the selection."""
+        """A cost split over equal rounds.
+
+        Parameters
+        ----------
+        cost : PureDP or ZCDP
+            Of all rounds together.
+        rounds : int
+            How many.
+        selection : float
+            The fraction of each round that is for its selection.
+
+        Returns
+        -------
+        tuple of Round
+            One for each round.
+        """
         shares = split(cost, [selection, 1 - selection] * rounds)
         return tuple(cls(s, m) for s, m in zip(shares[::2], shares[1::2], strict=True))
 
@@ -63,14 +90,58 @@ def iterate(
 ) -> State:
     """Rounds of: find the queries that the hypothesis answers worst, measure them, learn from all measurements.
 
-    `measurements` may hold earlier ones; the new ones are added to it. A group that is measured again under the same
-    noise is averaged with what it had. It ends before an update if no answer just measured is off by `enough`, a count.
+    A group that is measured again under the same noise is averaged with what it had.
 
-    Raises `InvalidInput` for a rule whose state does not answer with finite counts, or a table's with negative ones,
-    and for a distinguisher that finds something else than one group of queries over the table's domain.
+    Parameters
+    ----------
+    private : Private
+        The access to the table: each selection and each measurement spends from it before it draws.
+    workload : Workload
+        The queries.
+    state : Synopsis
+        The first hypothesis, as `rule.start` makes it, or a later one.
+    rule : UpdateRule
+        Changes the hypothesis.
+    distinguisher : Distinguisher
+        Finds one group of queries in each round, such as `Select`.
+    rounds : sequence of Round
+        What each may cost.
+    measurements : list of Measurement
+        May hold earlier ones; the new ones are added to it.
+    enough : float
+        It ends before an update if no answer just measured is off by so much, a count.
+
+    Returns
+    -------
+    Synopsis
+        The last hypothesis.
+
+    Raises
+    ------
+    InvalidInput
+        For a rule whose state does not answer with finite counts, or a table's with negative ones, and for a
+        distinguisher that finds something else than one group of queries over the table's domain.
+    BudgetExceeded
+        Where the charge does not cover a round. Nothing is drawn in it then.
+
+    Examples
+    --------
+    As a mechanism of one's own does it, which gets `private` from a curator:
+
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> from qrelease.privacy.filters import Filter
+    >>> domain, cost = qr.Domain.coded({"age": 4, "sex": 2}), qr.PureDP(1.0)
+    >>> table = qr.Table(domain, (np.arange(400) % 4, np.arange(400) % 2))
+    >>> private = qr.Private(table, qr.Neighbours.ADD_REMOVE, Filter(cost), qr.Entropy.insecure(1))
+    >>> workload, rule, measured = qr.Workload.marginals(domain, 1), qr.Perceptron(0.1), []
+    >>> start = rule.start(domain, workload.sets, 400.0)
+    >>> state = qr.iterate(private, workload, start, rule, qr.Select(), qr.Round.equal(cost, 3, 0.2), measured)
+    >>> len(private.spends), state.total
+    (6, 400.0)
     """
     check_state_answers(state, workload)
-    for step in tqdm(rounds, desc="rounds", disable=None, leave=False):
+    for step in progress(rounds, desc="rounds"):
         chosen = distinguisher.distinguish(private, state, workload, step.selection, step.measurement)
         _check_one_group(chosen)
         (new,) = private.measure(chosen, step.measurement)

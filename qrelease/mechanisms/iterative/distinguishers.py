@@ -120,6 +120,12 @@ class Select:
     ----------
     Dwork & Roth 2014, §3.4; Hardt, Ligett & McSherry 2012; McKenna & Sheldon 2020, *Permute-and-flip*; McKenna, Miklau
     & Sheldon 2022, *AIM*.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> qr.IterativeConstruction(qr.Perceptron(0.2), Select("query")).distinguisher.choice
+    'query'
     """
 
     choice: Selectable = "group"

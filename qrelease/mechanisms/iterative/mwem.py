@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, final, get_args
 
 import numpy as np
-from tqdm import tqdm
 
+from qrelease._util.progress import progress
 from qrelease._util.validate import natural, real, whole
 from qrelease.errors import InvalidInput
 from qrelease.inference.histogram import check_size
@@ -202,7 +202,7 @@ class MWEM:
         rule = UPDATE_RULES[self.update](self.sweeps)
         state = rule.start(workload.domain, self._sets(workload), total)
         if everything:
-            for _ in tqdm(range(_updates(workload)), desc="fitting", disable=None, leave=False):
+            for _ in progress(range(_updates(workload)), desc="fitting"):
                 state = rule.update(state, measurements)
             return MechanismResult(state, (*bought, *measurements), {"rounds": 0, "records": total})
         if measurements:

@@ -32,6 +32,7 @@ from qrelease.release.promise import (
     at_most,
     closeness,
     is_person,
+    made_by,
     odds,
     otherwise_and_doubt,
     schema_in_words,
@@ -109,7 +110,7 @@ def _lead(release: Release) -> str:
     schema = f", beside what learning its schema cost: {text('; '.join(map(str, release.learned)))}"
     return (
         f'<p class="lead">{len(release.workload):,} answers about {len(release.domain)} columns, given by'
-        f" <strong>{text(release.mechanism)}</strong> at a privacy cost of <strong>{text(release.cost)}</strong>"
+        f" <strong>{text(made_by(release))}</strong> at a privacy cost of <strong>{text(release.cost)}</strong>"
         f"{schema if release.learned else ''}.</p>"
     )
 

@@ -1,5 +1,6 @@
 """The command that audits a mechanism."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from qrelease.apps.cli import main
+from qrelease.apps.cli.mechanisms import MECHANISMS
 
 
 def test_audit_acquits_a_baseline(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,6 +28,14 @@ def test_what_a_card_names_and_no_audit_runs_is_told_where_to_look(
     said = capsys.readouterr().err
     assert said.startswith("qrelease: mechanisms are mwem, ")
     assert instead in said
+
+
+def test_the_help_lists_what_is_audited(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["audit", "--help"])
+    (listed,) = re.findall(r"the mechanism: ([a-z, ]+), which is", " ".join(capsys.readouterr().out.split()))
+    assert {*listed.split(", "), "auto"} == {*MECHANISMS}
+    assert "auto" not in listed
 
 
 def test_audit_convicts_a_function_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import csv
 import errno
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from typing import Any, get_args
 import pytest
 from commands import ROWS, SCHEMA, release
 
+import qrelease as qr
 from qrelease.apps.cli import main
 from qrelease.apps.cli import release as release_command
 from qrelease.apps.cli.release import private_data_of
@@ -564,6 +566,35 @@ def test_numbers_come_in_one_charge_with_the_workload(with_hours, mechanism, cap
     assert "clipped to 10..60" in lines[1]
     assert main(["verify", "out"]) == 0
     assert "epsilon=2 of epsilon=2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "named"),
+    [("maxent", "sums, counts by maxent"), ("auto", "sums, counts by auto: "), ("sums", "sums")],
+)
+def test_what_measures_numbers_and_what_counts_are_named_alike_everywhere(with_hours, mechanism, named, capsys):
+    assert numbers("--mechanism", mechanism, "--numbers", "mean:hours by sex", "-v") == 0
+    told = capsys.readouterr()
+    made = re.search(rf"^Release\(({named}[a-z]*) on 'hours'", told.out, re.MULTILINE)[1]
+    if mechanism == "auto":
+        assert f"\ncounts: chosen {made.rpartition(' ')[2]}: " in told.out
+        assert "qrelease: counts: " in told.err
+    assert ("qrelease: counts: maxent takes about" in told.err) or mechanism != "maxent"
+    assert f"<strong>{made}</strong>" in (with_hours / "out" / "report.html").read_text()
+    assert main(["card", "out", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mechanism"]["name"] == made
+
+
+def test_quantiles_that_are_chosen_beside_a_mechanism_that_is_are_told_apart(with_hours, capsys):
+    options = ["--mechanism", "auto", "--records", "600", "--numbers", "quantile(.5):hours by sex"]
+    assert numbers(*options, "--epsilon", "20") == 0
+    told = capsys.readouterr().out
+    assert "counts: chosen " in told
+    found = qr.load("out")
+    assert found.measured_sums.chosen
+    assert isinstance(found.parameters["chosen"], str)
+    assert found.parameters["chosen_quantiles"]["questions"] == ["quantile(.5):hours by sex"]
+    assert main(["verify", "out"]) == 0
 
 
 def test_numbers_named_in_the_workload_are_those_of_numbers(with_hours):

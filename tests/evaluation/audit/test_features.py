@@ -15,7 +15,7 @@ from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit import (
     audit,
 )
-from qrelease.evaluation.audit.features import Reading, lowest_bit
+from qrelease.evaluation.audit.features import Named, Reading, lowest_bit
 from qrelease.noise.entropy import Entropy
 from qrelease.noise.samplers import discrete_laplace
 from qrelease.privacy import PureDP
@@ -73,6 +73,37 @@ def test_frames_of_many_runs_are_read_by_rows():
 
     assert sampled(run, 0, 3, ONE, 4_000).convicted
     assert not sampled(run, 0, 1, ONE, 4_000).convicted
+
+
+@pytest.mark.parametrize(
+    ("transcript", "names"),
+    [
+        (1.5, ["the output"]),
+        ([1, 2], ["number 0 of the output", "number 1 of the output"]),
+        (Noisy("noisy", 2.0), ["label of the output", "value of the output"]),
+        (("told", {"counts": [3, 4], "a b": 1}), ["[0]", "[1][key 0]", "[1].counts[0]", "[1].counts[1]"]),
+    ],
+)
+def test_numbers_are_named_by_where_they_are(transcript, names):
+    found = Reading.of([transcript] * 3).names
+    assert [name.removesuffix(" of the output") for name in found[: len(names)]] == [
+        name.removesuffix(" of the output") for name in names
+    ]
+
+
+def test_places_that_differ_name_no_number():
+    reading = Reading.of([{"a": 1, "b": 2}, {"b": 1, "a": 2}])
+    assert reading.names[1] == "number 1 of the output"
+
+
+def test_named_values_are_compared_by_name():
+    rows = [Named({"a": 1.0, "b": "x"}), Named({"b": "y", "c": 3.0})]
+    reading = Reading.of(rows)
+    assert reading.names[:3] == ["a", "b", "c"]
+    columns = reading.columns([*rows, Named({"c": 4.0, "new": 9.0})])
+    assert np.isnan(columns[:, :3]).tolist() == [[False, False, True], [True, False, False], [True, True, False]]
+    assert [reading.words[code] for code in columns[:2, 1]] == ["'x'", "'y'"]
+    assert columns[2, 2] == 4
 
 
 def test_columns_are_numbers_lowest_bits_and_summaries():

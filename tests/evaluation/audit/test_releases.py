@@ -1,5 +1,6 @@
 """Audits of whole releases: what they read, and what they acquit and convict."""
 
+import re
 from dataclasses import dataclass, replace
 
 import broken
@@ -12,10 +13,11 @@ from qrelease.data.person import Person
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit import (
+    audit,
     audit_mechanism,
     released,
 )
-from qrelease.evaluation.audit.features import numbers_in
+from qrelease.evaluation.audit.features import leaves
 from qrelease.evaluation.audit.releases import foretell
 from qrelease.inference.weighted_records import WeightedRecords
 from qrelease.mechanisms.base import MechanismResult
@@ -120,14 +122,61 @@ def test_a_release_is_read_as_all_its_numbers():
     values = released(mechanism, BOTH, cost, Neighbours.ADD_REMOVE)(people, Entropy.insecure(12))
     private = Private(people, Neighbours.ADD_REMOVE, Filter(cost), Entropy.insecure(12))
     same = mechanism.release(private, BOTH, cost)
-    told = list(numbers_in(dict(same.choices), {}))
-    # The total; the marginal and both columns; the count of records and one or two queries by name; the four answers.
-    assert len(values) - len(told) in (1 + 7 + 2 * 5 + n * 5 + 4 for n in (2, 3))
-    assert np.isnan(values[1:8]).all()
-    assert not np.isnan(values[8:]).any()
+    told = {f"what was chosen: {path}": value for path, value in leaves(dict(same.choices))}
     assert told
-    assert values[-len(told) - 4 :].tolist() == [*same.synopsis.answer(BOTH), *told]
-    assert values[-len(told) - 4 : -len(told)].sum() == pytest.approx(values[0])
+    assert {name: value for name, value in values.items() if name.startswith("what was chosen")} == told
+    # The total; both columns; the count of records and one or two queries; the four answers.
+    assert len(values) - len(told) in (1 + 2 * 5 + n * 4 + 4 for n in (2, 3))
+    answers = [value for name, value in values.items() if name.startswith("the answer to")]
+    assert answers == same.synopsis.answer(BOTH).tolist()
+    assert sum(answers) == pytest.approx(values["the number of records"])
+    measured = [value for name, value in values.items() if " in the measurement of " in name or " in the count" in name]
+    assert sorted(measured) == sorted(value for m in same.measurements for value in m.values.tolist())
+
+
+@dataclass(frozen=True)
+class OneCellExact:
+    """Laplace noise on all marginals, and in a choice one cell of the universe without any."""
+
+    cell: int
+    name = "one-cell"
+
+    def check(self, workload, cost, neighbours):
+        """Everything is taken."""
+
+    def release(self, private, workload, cost):
+        drawn = Laplace().release(private, workload, cost)
+        (cells,) = private.exact(Workload.marginals(private.domain, [list(private.domain.names)]))
+        return replace(drawn, choices={"sizes": {"smallest": int(cells[self.cell])}})
+
+
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+@pytest.mark.parametrize("cell", range(8))
+def test_what_is_told_of_any_one_cell_convicts_and_is_named(cell, neighbours):
+    found = audit_mechanism(OneCellExact(cell), ONE, neighbours, samples=1_000, entropy=Entropy.insecure(4))
+    assert found.convicted
+    assert "what was chosen: sizes.smallest" in found.event
+    label = " and ".join(f"{name} = {cell >> place & 1}" for name, place in (("a", 2), ("b", 1), ("c", 0)))
+    assert label in found.inputs
+    assert found.inputs.endswith("which differ in each of the 8 cells")
+    assert found.to_json()["inputs"] == found.inputs
+
+
+def test_a_cell_in_which_no_pair_differs_is_acquitted():
+    """Why each cell has a pair: on other neighbours the leak cannot be seen, however many runs there are."""
+    cube = Domain.coded({"a": 2, "b": 2, "c": 2})
+    run = released(OneCellExact(5), Workload.marginals(cube, 2), ONE, Neighbours.ADD_REMOVE)
+    first, second = (Table(cube, (np.zeros(n, np.uint8),) * 3) for n in (3, 4))
+    assert not audit(run, first, second, ONE, samples=1_000, entropy=Entropy.insecure(4)).convicted
+
+
+def test_of_a_large_universe_it_is_said_in_how_many_cells_pairs_differ():
+    wide = Workload.marginals(Domain.coded({"a": 40, "b": 5}), 1)
+    found = audit_mechanism(
+        Laplace(), ONE, Neighbours.ADD_REMOVE, workload=wide, samples=1_000, entropy=Entropy.insecure(7)
+    )
+    pairs, cells = re.search(r"the worst of (\d+) pairs, which differ in (\d+) of the 200 cells", found.inputs).groups()
+    assert 16 <= int(cells) == int(pairs) <= 20
 
 
 @dataclass(frozen=True)
@@ -172,5 +221,5 @@ def test_what_a_mechanism_tells_beside_its_answers_is_audited_too(where):
 def test_a_long_audit_says_how_long_it_takes(capsys):
     domain = Domain.coded({"a": 2})
     run = released(Laplace(), Workload.marginals(domain, 1), ONE, Neighbours.ADD_REMOVE)
-    foretell(run, Table(domain, (np.zeros(3, np.uint8),)), 10_000_000)
+    foretell(run, Table(domain, (np.zeros(3, np.uint8),)), 28_000_000)
     assert capsys.readouterr().err.startswith("qrelease: 28,000,000 runs, about ")

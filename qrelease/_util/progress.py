@@ -1,0 +1,60 @@
+"""How far long work is: on a terminal, in a notebook, and nowhere else unless lines of a log are asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+T = TypeVar("T")
+
+
+@overload
+def progress(work: Iterable[T], *, lines: float | None = ..., **options: Any) -> tqdm[T]: ...
+@overload
+def progress(work: None = ..., *, lines: float | None = ..., **options: Any) -> tqdm[Any]: ...
+def progress(work: Iterable[T] | None = None, *, lines: float | None = None, **options: Any) -> tqdm[Any]:
+    """A progress bar around some work, or one to `update`; it goes when the work is done.
+
+    Parameters
+    ----------
+    work : iterable, optional
+        The steps.
+    lines : float, optional
+        Seconds between two lines on stderr, where that is neither a terminal nor a notebook's; by default none.
+    **options
+        As tqdm takes them, such as `desc` and `total`. A bar with `disable=True` shows nothing anywhere.
+
+    Returns
+    -------
+    tqdm
+        An iterable of the steps, with `update` and `close`.
+
+    Examples
+    --------
+    >>> list(progress(range(3), desc="rounds"))
+    [0, 1, 2]
+    """
+    from tqdm import tqdm  # on first need: whoever reads a public schema does not load it
+
+    if not options.get("disable"):
+        options.pop("disable", None)
+        if in_notebook():
+            from qrelease._util.bars import NotebookBar
+
+            return NotebookBar(work, **options)
+        if lines is not None and not sys.stderr.isatty():
+            from qrelease._util.bars import LogLines
+
+            return LogLines(work, lines, **options)
+        options["disable"] = None  # not on a terminal
+    return tqdm(work, leave=False, **options)
+
+
+def in_notebook() -> bool:
+    """Whether this runs in a kernel of Jupyter, which then has loaded IPython."""
+    ipython: Any = sys.modules.get("IPython")
+    return hasattr(ipython.get_ipython() if ipython is not None else None, "kernel")
