@@ -1,7 +1,7 @@
 """What a schema learned from the records loses against one that the public knew, and against plainer ways to make one.
 
     python -m benchmarks.learning [--data DIR] [--table NAME ...] [--epsilon E ...] [--persons M] [--quick] [--shares]
-                                  [--json]
+                                  [--weights] [--json]
 
 Tables: adult, the bundled one, with its four columns of numbers as they are; and, from DIR/raw, flights (delays, times
 and distances as they are, carriers and destinations that nobody listed) and rwm5yr (visits to doctors, incomes).
@@ -20,12 +20,15 @@ deviations; `ranges`, the mean error of 500 random two-way ranges on raw values,
 the mean L1 distance of 60 three-way marginals over a common binning (16 bins of as many true records, categories of at
 least 0.2 %); and of learned categories the share of records in those kept, beside what the optimal rule expects.
 
---persons  the unit is a person of at most M records: in flights an aircraft, in rwm5yr a patient. Noise of `quantiles`
-           and `privtree` is then for all of them. Each error is printed twice: against all records, as without a
-           person, which has the bias of the bound in it, that no schema has a part in; and, after a slash, against
-           what the bound leaves, in which a record of a person with k records counts min(1, M/k): the error that the
-           schema and the noise make. A line `bound` has what is left of all without noise or bins
+--persons  the unit is a person of at most M records: in flights an aircraft, in rwm5yr a patient. `quantiles` and
+           `privtree` see the records that the bound keeps, with noise for M of them. Each error is printed twice:
+           against all records, as without a person, which has the bias of the bound in it, that no schema has a part
+           in; and, after a slash, against what the bound leaves, in which a record of a person with k records counts
+           min(1, M/k): the error that the schema and the noise make. Schemas are to be compared by the second: the
+           bias of the bound and that of records spread evenly within bins may cancel. A line `bound` has what is left
+           of all without noise or bins
 --shares   the learned schema alone, with other parts of ρ for the learning
+--weights  the learned schema alone, with other weights of a column of categories, against one level of bins
 --quick    adult at ε = 1, in seven columns
 
 Noise comes from fixed seeds, so that errors can be repeated: it protects nobody.
@@ -36,7 +39,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -67,6 +70,7 @@ DELTA = 1e-9
 BINS = 32
 EPSILONS = (0.1, 1.0, 10.0)
 SHARES = (0.05, 0.1, 0.2, 0.3)
+WEIGHTS = (8, 24, 48)
 SCHEMAS = ("learned", "perfect", "equal", "quantiles", "privtree")
 FINE = 16
 RANGES = 500
@@ -218,14 +222,18 @@ def privtree_cuts(codes: Ints, size: int, epsilon: float, rng: np.random.Generat
 
 
 def drawn_bins(table: Table, rule: Any, epsilon: float, seed: int) -> Domain:
-    """A perfect schema but for its bins, which a rule draws with an equal part of ε for each column."""
+    """A perfect schema but for its bins, which a rule draws with an equal part of ε for each column.
+
+    Of persons the rule sees the records that the bound keeps: for all of them, noise for m would be too little.
+    """
     rng = np.random.default_rng(seed)
-    known = perfect(table)
+    known, kept = perfect(table), table.bounded(b"a key")
+    assert isinstance(kept, Table)  # each record counts as one while a schema is being learned
     open_ = [a for a in table.domain if a.undecided]
     found: list[Attribute] = []
     if table.domain.person is not None:
         epsilon /= table.domain.person.at_most
-    for attribute, codes, given in zip(table.domain, fine(table), known, strict=True):
+    for attribute, codes, given in zip(table.domain, fine(kept), known, strict=True):
         if attribute in open_ and attribute.grid is not None:
             given = binned(attribute, rule(codes[codes >= 0], attribute.grid.size, epsilon / len(open_), rng))
         found.append(given)
@@ -426,6 +434,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--mechanism", default="auto")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--shares", action="store_true")
+    parser.add_argument("--weights", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args(argv)
@@ -446,17 +455,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             line = {"table": name, "schema": "bound", "epsilon": None, "share": None}
             show(line | judge.bound(), arguments.json)
         for epsilon in arguments.epsilon or ([1.0] if arguments.quick else EPSILONS):
-            schemas = ["learned"] if arguments.shares else arguments.schema or SCHEMAS
+            varied = arguments.shares or arguments.weights
+            schemas = ["learned"] if varied else arguments.schema or SCHEMAS
             parts = SHARES if arguments.shares else (learning.rho_share(table.domain),)
+            weights = WEIGHTS if arguments.weights else (learning.CATEGORIES_RHO_WEIGHT,)
             for schema in schemas:
-                for share in parts:
+                for share, weight in product(parts, weights):
                     if arguments.shares:
                         learning.RHO_SHARE = learning.PERSONS_RHO_SHARE = share
+                    learning.CATEGORIES_RHO_WEIGHT = weight
                     lines = [
                         ran(table, judge, schema, epsilon, share, arguments.mechanism, 10 * s)
                         for s in range(arguments.seeds)
                     ]
-                    line = {"table": name} | {
+                    line = {"table": name, "weight": weight if arguments.weights else None} | {
                         key: float(np.mean([one[key] for one in lines])) if isinstance(value, float) else value
                         for key, value in lines[0].items()
                     }
@@ -474,7 +486,7 @@ def show(line: dict[str, Any], as_json: bool) -> None:
         for k in (*ERRORS, "learning s", "seconds")
         if k in line
     )
-    part = f" share {line['share']:g}" if line["share"] is not None else ""
+    part = "".join(f" {what} {line[what]:g}" for what in ("share", "weight") if line.get(what) is not None)
     kept = "".join(f"  {k}: kept {v}" for k, v in line.items() if isinstance(v, str) and k not in ("table", "schema"))
     epsilon = "-" if line["epsilon"] is None else f"{line['epsilon']:g}"
     print(f"{line['table']:8} eps {epsilon:4} {line['schema']:9}{part}  {numbers}{kept}", flush=True)

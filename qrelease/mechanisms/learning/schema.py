@@ -67,9 +67,10 @@ CATEGORIES_WEIGHT = 4
 """How many times as much ε a column of categories takes as one of bins. A text needs about ln(1/δ)/ε records to be
 named, some 25/ε, and the noise of a bin is some 3/ε to 6/ε; what is not named is lost to every query about it."""
 
-CATEGORIES_RHO_WEIGHT = 48
-"""How many times as much ρ as each level of a tree of bins: three levels take a sixteenth, as a part of ρ buys as much
-as its square root of ε does."""
+CATEGORIES_RHO_WEIGHT = 24
+"""How many times as much ρ as each level of a tree of bins: three levels take an eighth. With twice as much, the noise
+of the bins is 1.3 times as large, and hardly more records are in categories that are named. `python -m
+benchmarks.learning --weights` compares weights."""
 
 PERSONS_SHARE = 0.35
 """The part of one cost where categories of persons are to be learned. Some 7/√(2ρ) persons must have a category for it

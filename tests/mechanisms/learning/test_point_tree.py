@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from qrelease.evaluation.audit.enumeration import compare, enumerated, laplace_distribution
+from qrelease.mechanisms.learning.bins import cuts_of
 from qrelease.mechanisms.learning.point_tree import branches, levels, measured_leaves, merged
 from qrelease.noise.entropy import Entropy
 from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
@@ -74,6 +75,26 @@ def test_heaps_are_found_and_records_are_where_they_are():
     assert abs(heaps[40] - 4030) < 150
     assert abs(heaps[0] - 3030) < 150
     assert pieces.masses[pieces.starts >= 128].sum() < 300
+
+
+def off_within_bins(pieces, values, most=32):
+    """The mean distance that records must go from where the bins and the pieces put them, in points."""
+    true = np.bincount(values, minlength=int(pieces.stops[-1]))
+    cuts = np.array(cuts_of(pieces, most))
+    lengths = pieces.stops - pieces.starts
+    dense = np.repeat(pieces.masses / lengths, lengths) + 1e-9
+    bins = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
+    put = dense * (np.add.reduceat(true, cuts[:-1]) / np.add.reduceat(dense, cuts[:-1]))[bins]
+    return np.abs(np.cumsum(put - true)).sum() / len(values)
+
+
+def test_where_noise_is_small_the_pieces_are_finer_than_the_bins():
+    """Times of day as hours and minutes, to five minutes: within a bin records lie where the pieces say."""
+    rng = np.random.default_rng(1)
+    values = 100 * rng.integers(5, 24, 100_000) + 5 * rng.integers(0, 12, 100_000)
+    seen = np.unique(values, return_counts=True)
+    assert off_within_bins(tree(*seen, 2400, 10, parts=32), values) < 0.5
+    assert off_within_bins(tree(*seen, 2400, 10, parts=8), values) > 2  # as if a bin were worth two pieces
 
 
 def test_nobody_is_no_trouble():
