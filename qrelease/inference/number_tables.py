@@ -33,7 +33,7 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.chosen_quantiles import ChosenQuantiles, counted
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.residuals import Estimates, vector_variances
-from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares, shrunk_totals
+from qrelease.inference.small_areas import TableNoise, shrunk_counts, shrunk_means, shrunk_shares, shrunk_totals
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_by_cells, needs_of
@@ -84,6 +84,19 @@ class _Sums:
             variance=(self.variance + other.variance) / 4,
             variances=common,
         )
+
+    @property
+    def noise(self) -> TableNoise:
+        """With the variances of what cells have in common, in proportion to that of a cell."""
+        sizes = [self.shape[self.axes[i]] for i in self.order]
+        cells = math.prod(sizes)
+        rows = [np.ones(sizes) / math.sqrt(cells)]
+        for place, n in enumerate(sizes):
+            contrast = np.zeros(n)
+            contrast[: min(n, 2)] = [1.0, -1.0][: min(n, 2)] if n > 1 else 0.0
+            rows.append(np.broadcast_to(_along(contrast, place, len(sizes)), sizes) * math.sqrt(n / (2 * cells)))
+        cell, *parts = self.of_vector(np.stack([_unit(cells, {0: 1.0}), *(row.reshape(-1) for row in rows)]))
+        return TableNoise(self.variance, tuple(float(v / cell * self.variance) for v in parts) if cell > 0 else ())
 
     def of_vector(self, vectors: Floats) -> Floats:
         """The variances (r,) of Σ w·values for vectors (r, k)."""
@@ -307,9 +320,7 @@ class MeasuredSums:
         elif needs.kind == "variance":
             model, model_low, model_high = _shrunk_variance(tables, needs.scale, groups)
         elif needs.kind in ("mean", "ratio"):
-            middle, half = shrunk_means(
-                tables[1].values, tables[0].values, (tables[1].variance, tables[0].variance), *groups
-            )
+            middle, half = shrunk_means(tables[1].values, tables[0].values, (tables[1].noise, tables[0].noise), *groups)
             ends = (np.clip(middle - half, -1, 1), np.clip(middle + half, -1, 1))
             model, model_low, model_high = (needs.scale.middle + needs.scale.half * v for v in (middle, *ends))
             model_low, model_high = model_low - needs.scale.off, model_high + needs.scale.off
@@ -663,7 +674,7 @@ def _shrunk_sum(tables: Sequence[_Sums], scale: Scale, groups: _Groups, z: float
     """Between the noisy sum and the noisy count times the model's mean; of values of one sign it has that sign."""
     counts, sums = tables
     line = scale.middle, scale.half
-    value, half = shrunk_totals(sums.values, counts.values, (sums.variance, counts.variance), line, *groups)
+    value, half = shrunk_totals(sums.values, counts.values, (sums.noise, counts.noise), line, *groups)
     reach = half * z / _NORMAL + scale.off * np.maximum(counts.values + z * math.sqrt(counts.variance), 0)
     least = 0.0 if scale.middle >= scale.half else -math.inf
     most = 0.0 if scale.middle <= -scale.half else math.inf
@@ -674,8 +685,8 @@ def _shrunk_sum(tables: Sequence[_Sums], scale: Scale, groups: _Groups, z: float
 def _shrunk_variance(tables: Sequence[_Sums], scale: Scale, groups: _Groups) -> tuple[Floats, Floats, Floats]:
     """Of the shrunk means of values and of their squares: (u + 1)/2 - m², less the variance of what m is off by."""
     counts, sums, squares = tables
-    mean, of_mean = shrunk_means(sums.values, counts.values, (sums.variance, counts.variance), *groups)
-    square, of_square = shrunk_means(squares.values, counts.values, (squares.variance, counts.variance), *groups)
+    mean, of_mean = shrunk_means(sums.values, counts.values, (sums.noise, counts.noise), *groups)
+    square, of_square = shrunk_means(squares.values, counts.values, (squares.noise, counts.noise), *groups)
     value = np.clip((square + 1) / 2 - mean**2 - (of_mean / _NORMAL) ** 2, 0, 1)
     half = of_square / 2 + 2 * np.abs(mean) * of_mean + of_mean**2  # however the two are correlated
     low, high = np.clip(value - half, 0, 1), np.clip(value + half, 0, 1)

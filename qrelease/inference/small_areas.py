@@ -15,6 +15,14 @@ square, so that bars are honest where few groups say how much groups differ. Bar
 they cover about 95 %, in one group that differs more from the others than most groups do, less. The unbiased answer
 stands beside it.
 
+*Noise that cells share.* Tables are measured by residuals, so the noise of their cells is not independent: its
+covariance is the sum of λ times a projector, on the sum of all cells, on contrasts between cells of each column, and
+so on (`TableNoise`). Where another question needs the total too, it is known much better than a sum of cells of
+independent noise, and so is what all groups have in common. With λ the rest's mean, the covariance of S - mC is λ on
+the diagonal, and Z diag(v) Zᵀ besides, of few columns Z: these are further coefficients, beside β, of variances v,
+and their part of the noise is taken off what is measured of a group. Where a λ is below the rest's, its v is negative:
+the formulas are identities in v, wherever the covariance is positive. Of many cells Z has the sum alone.
+
 *Totals* T = aC + bmC, for values a + bm, have two answers: what is measured of them, aC + bS, which has the whole noise
 of both; and the noisy count times the model's mean, (a + b·xβ̂)C, which has that of one. Their mean with weights r and
 1 - r is off by
@@ -83,6 +91,10 @@ _FLAT: Final = 1e-9
 _MAX_WORK: Final = 1 << 22
 """Groups times squared cells of their columns; beyond it groups have their grand mean in common alone."""
 
+_MAX_SHARED: Final = 1 << 16
+"""Groups times the squared cells of their columns; beyond it of the noise only the sum over all groups is taken to be
+shared."""
+
 _MAX_BLOCK: Final = 1 << 18
 """Numbers in the designs that are worked on together."""
 
@@ -90,6 +102,9 @@ _PASSES: Final = 2
 
 _LEAST_NOISE: Final = 1e-9
 """A variance for groups that a condition leaves nobody in, whose counts have no noise."""
+
+_NEGLIGIBLE: Final = 1e-6
+"""Of a cell's noise: parts in common that are smaller are left out."""
 
 _QUANTILE: Final = 1.96
 
@@ -108,6 +123,35 @@ _LEAST_SCALE: Final = 0.05
 _ROUNDS: Final = 200
 _PRIOR_WEIGHT: Final = 0.1
 """Groups that each part of the mixture has beforehand, so that none is ruled out."""
+
+
+@final
+@dataclass(frozen=True)
+class TableNoise:
+    """What is known of the noise in the cells of a table.
+
+    variance  of every cell
+    parts     the variances of what cells have in common, as of independent cells: of their sum over the root of their
+              number, and of the contrasts between the cells of each column; none, where cells are independent
+    """
+
+    variance: float
+    parts: tuple[float, ...] = ()
+
+    def divided(self, shape: tuple[int, ...], *, by_column: bool) -> tuple[float, Floats]:
+        """The variance that is each cell's own, and of each of the parts what it has besides, which may be negative.
+
+        by_column  whether each column has parts of its own, or the sum of all cells alone
+        """
+        cells, sizes = int(np.prod(shape, dtype=np.int64)), [1, *(n - 1 for n in shape)]
+        if not self.parts or cells == 1:
+            return self.variance, np.zeros(len(sizes))
+        several = by_column and sum(n > 1 for n in shape) > 1  # of one column, all but the sum is its contrasts
+        known = [(n, v) for n, v in zip(sizes, self.parts, strict=True)][: None if several else 1]
+        own = (cells * self.variance - sum(n * v for n, v in known)) / (cells - sum(n for n, _ in known))
+        besides = np.zeros(len(sizes))
+        besides[: len(known)] = [v - own for _, v in known]
+        return own, besides
 
 
 def shrunk_counts(counts: Floats, variance: float, shape: tuple[int, ...]) -> Floats:
@@ -155,22 +199,26 @@ def _independent(counts: Floats, shape: tuple[int, ...]) -> Floats:
 
 
 def shrunk_means(
-    sums: Floats, counts: Floats, noise: tuple[float, float], shape: tuple[int, ...], ordered: tuple[int, ...] = ()
+    sums: Floats,
+    counts: Floats,
+    noise: tuple[TableNoise, TableNoise],
+    shape: tuple[int, ...],
+    ordered: tuple[int, ...] = (),
 ) -> tuple[Floats, Floats]:
     """The model's mean of each group, (k,) from -1 to 1, and half-widths (k,) of 95 % bars.
 
     sums, counts  noisy, (k,)
-    noise         their variances
+    noise         theirs
     shape         of the groups, whose product is k
     ordered       of each column, how many of its cells, the first ones, are in order; by default none are
     """
-    return _bars(*_shrunk(sums, counts, lambda mean: noise[0] + mean**2 * noise[1], _effects(shape, ordered)))
+    return _bars(*_shrunk(sums, counts, of_tables(*noise, shape), _effects(shape, ordered)))
 
 
 def shrunk_totals(
     sums: Floats,
     counts: Floats,
-    noise: tuple[float, float],
+    noise: tuple[TableNoise, TableNoise],
     line: tuple[float, float],
     shape: tuple[int, ...],
     ordered: tuple[int, ...] = (),
@@ -178,13 +226,13 @@ def shrunk_totals(
     """The model's total of each group, (k,), and half-widths (k,) of 95 % bars.
 
     sums, counts  noisy, (k,)
-    noise         their variances
+    noise         theirs
     line          a and b, of values a + bm for m from -1 to 1
     shape         of the groups, whose product is k
     ordered       as of `shrunk_means`
     """
     middle, half = line
-    of_sums, of_counts = noise
+    of_sums, of_counts = (table.variance for table in noise)
     measured, size = middle * counts + half * sums, np.maximum(counts, 0.0)
     if len(sums) == 1:  # there is nothing to have in common
         return measured, np.full(1, _QUANTILE * np.sqrt(middle**2 * of_counts + half**2 * of_sums))
@@ -198,9 +246,7 @@ def shrunk_totals(
         variance += half**2 * (rate**2 * of_sums + (1 - rate) ** 2 * unlike)
         return (1 - rate) * size * common + rate * measured, variance
 
-    found, variance = _shrunk(
-        sums, counts, lambda mean: of_sums + mean**2 * of_counts, _effects(shape, ordered), moments
-    )
+    found, variance = _shrunk(sums, counts, of_tables(*noise, shape), _effects(shape, ordered), moments)
     return found, _QUANTILE * np.sqrt(variance)
 
 
@@ -220,12 +266,12 @@ def shrunk_shares(
     """
     var_part, var_count, covariance = noise
 
-    def of_mean(mean: Floats) -> Floats:
-        """The variance of 2(part - p·count), p being the share: as m = 2p - 1 is the mean of signs, of its sum less
+    def of_mean(mean: Floats) -> _Noise:
+        """Of 2(part - p·count), p being the share: as m = 2p - 1 is the mean of signs, of its sum less
         m times the count."""
         p = (1 + mean) / 2
-        found: Floats = 4 * np.maximum(var_part - 2 * p * covariance + p**2 * var_count, _LEAST_NOISE)
-        return found
+        own = 4 * np.maximum(var_part - 2 * p * covariance + p**2 * var_count, _LEAST_NOISE)
+        return _Noise(np.broadcast_to(own, mean.shape), np.zeros((len(mean), 0)), np.zeros(0))
 
     mean, half = _bars(*_shrunk(2 * parts - counts, counts, of_mean, _effects(shape, ordered)))
     return (1 + mean) / 2, half / 2
@@ -238,17 +284,69 @@ def _bars(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
 
 @final
 @dataclass(frozen=True, eq=False)
+class _Noise:
+    """The noise of S - mC at some means.
+
+    own      the variance of what each group has of its own, (k,)
+    shared   what groups have of parts in common, (k, q)
+    inverse  one over the variance of each part, (q,): negative, where groups have more of their own than in truth
+    """
+
+    own: Floats
+    shared: Floats
+    inverse: Floats
+
+
+def of_tables(sums: TableNoise, counts: TableNoise, shape: tuple[int, ...]) -> Callable[[Floats], _Noise]:
+    """Of a table of sums and one of counts, whose noise is independent of each other's."""
+    codes, cells = np.indices(shape).reshape(len(shape), -1), int(np.prod(shape, dtype=np.int64))
+    by_column = cells * sum(shape) ** 2 <= _MAX_SHARED
+    (own_sums, of_sums), (own_counts, of_counts) = (t.divided(shape, by_column=by_column) for t in (sums, counts))
+    bases = [np.full((cells, 1), 1 / np.sqrt(cells))]
+    if by_column:
+        bases += [_contrasts(n)[code] * np.sqrt(n / cells) for n, code in zip(shape, codes, strict=True)]
+    least = _NEGLIGIBLE * min(own_sums, own_counts or own_sums)
+
+    def parts(variances: Floats) -> tuple[Floats, Floats]:
+        kept = [(basis, v) for basis, v in zip(bases, variances, strict=False) if abs(v) > least]
+        inverse = [np.full(basis.shape[1], 1 / v) for basis, v in kept]
+        return np.concatenate([np.zeros((cells, 0)), *(b for b, _ in kept)], axis=1), np.concatenate([[], *inverse])
+
+    (first, of_first), (second, of_second) = parts(of_sums), parts(of_counts)
+
+    def noise(mean: Floats) -> _Noise:
+        shared = np.concatenate([first, second * mean[:, None]], axis=1)
+        return _Noise(own_sums + mean**2 * own_counts, shared, np.concatenate([of_first, of_second]))
+
+    return noise
+
+
+def _contrasts(cells: int) -> Floats:
+    """An orthonormal basis of what cells differ by, (cells, cells - 1): cosines."""
+    place = (np.arange(cells) + 0.5)[:, None] / cells
+    found: Floats = np.sqrt(2 / cells) * np.cos(np.pi * place * np.arange(1, cells))
+    return found
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class _Fitted:
     """What is known of groups' means under each of several κ, τ and σ, (h, k).
 
     common    xβ̂, what groups have in common
     off       its variance
     spread    D, the variance of u
+    shared    of the noise, what is shared, as it is estimated
+    unsure    its variance
+    together  the covariance of the two
     """
 
     common: Floats
     off: Floats
     spread: Floats
+    shared: Floats
+    unsure: Floats
+    together: Floats
 
 
 _Moments = Callable[[_Fitted], tuple[Floats, Floats]]
@@ -258,43 +356,47 @@ _Moments = Callable[[_Fitted], tuple[Floats, Floats]]
 def _shrunk(
     sums: Floats,
     counts: Floats,
-    noise: Callable[[Floats], Floats],
+    noise: Callable[[Floats], _Noise],
     effects: Floats,
     moments: _Moments | None = None,
 ) -> tuple[Floats, Floats]:
     """The mean and variance of each group's mean, or of other `moments`.
 
-    noise  the variance of S - mC at some means, on which it depends weakly
+    noise  of S - mC at some means, on which it depends weakly
     """
     size = np.maximum(counts, 0.0)
     mean = np.full(len(sums), float(np.clip(sums.sum() / max(size.sum(), 1.0), -1, 1)))
     for _ in range(_PASSES - 1):
-        mean = np.clip(_averaged(sums, size, noise(mean), effects, _of_means(sums, size, noise(mean)))[0], -1, 1)
-    return _averaged(sums, size, noise(mean), effects, moments or _of_means(sums, size, noise(mean)))
+        mean = np.clip(_averaged(sums, size, noise(mean), effects, of_means(sums, size, noise(mean)))[0], -1, 1)
+    return _averaged(sums, size, noise(mean), effects, moments or of_means(sums, size, noise(mean)))
 
 
-def _of_means(sums: Floats, size: Floats, noise: Floats) -> _Moments:
+def of_means(sums: Floats, size: Floats, noise: _Noise) -> _Moments:
+    """The means of the groups themselves, given what is known of them under each D."""
+
     def moments(known: _Fitted) -> tuple[Floats, Floats]:
-        total = known.spread * size**2 + noise
+        total = known.spread * size**2 + noise.own
         rate = known.spread * size / total
-        found = known.common + rate * (sums - size * known.common)
-        return found, known.spread * noise / total + known.off * (1 - rate * size) ** 2
+        found = known.common + rate * (sums - size * known.common - known.shared)
+        rest = 1 - rate * size
+        variance = rest**2 * known.off - 2 * rest * rate * known.together + rate**2 * known.unsure
+        return found, np.maximum(known.spread * noise.own / total + variance, 0.0)
 
     return moments
 
 
-def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats, moments: _Moments) -> tuple[Floats, Floats]:
+def _averaged(sums: Floats, size: Floats, noise: _Noise, effects: Floats, moments: _Moments) -> tuple[Floats, Floats]:
     """The mean and variance of what is asked of each group, over what is known of κ, τ and σ."""
     constant, found = np.ones((len(sums), 1)), []
     for kappa, width in _KAPPAS if effects.size else [(0.0, 1.0)]:
         design = np.concatenate([constant, effects], axis=1) if kappa else constant
         penalty = np.full(design.shape[1], 1 / kappa**2 if kappa else 0.0)
         penalty[0] = _FLAT
-        most = max(_MAX_BLOCK // design.size, 1)
+        most = max(_MAX_BLOCK // (design.size + noise.shared.size), 1)
         for first in range(0, len(_SPREADS), most):
             tau, sigma, weight = _SPREADS[first : first + most].T
             spread = tau[:, None] ** 2 + sigma[:, None] ** 2 / np.maximum(size, 1.0)
-            log, known = _given(sums, size, noise, design, penalty, spread)
+            log, known = given_spread(sums, size, noise, design, penalty, spread)
             found.append((log + np.log(weight * width), *moments(known)))
     logs, means, variances = (np.concatenate(part) for part in zip(*found, strict=True))
     likely = np.exp(logs - logs.max())
@@ -303,24 +405,36 @@ def _averaged(sums: Floats, size: Floats, noise: Floats, effects: Floats, moment
     return mean, likely @ (variances + (means - mean) ** 2)
 
 
-def _given(
-    sums: Floats, size: Floats, noise: Floats, design: Floats, penalty: Floats, spread: Floats
+def given_spread(
+    sums: Floats, size: Floats, noise: _Noise, design: Floats, penalty: Floats, spread: Floats
 ) -> tuple[Floats, _Fitted]:
     """The log-likelihood (h,), and what is known of each group's mean, for some D and variances of β.
 
     penalty  one over the variance of each coefficient
     spread   D of each group, (h, k), in each of several cases
+
+    Shared parts of the noise are further coefficients, by which S has covariance Z diag(v) Zᵀ besides: of some v < 0
+    too, as all that follows holds for every v by which the covariance of S is positive (Woodbury's identity).
     """
-    total = spread * size**2 + noise
-    rows = design * (size / np.sqrt(total))[:, :, None]
+    own, first = spread * size**2 + noise.own, design.shape[1]
+    columns = np.concatenate([design * size[:, None], noise.shared], axis=1)
+    penalty = np.concatenate([penalty, noise.inverse])
+    rows = columns / np.sqrt(own)[:, :, None]
     across = rows.transpose(0, 2, 1)
     inner = across @ rows + np.diag(penalty)
     inverse = np.linalg.inv(inner)
-    beta = (inverse @ (across @ (sums / np.sqrt(total))[:, :, None]))[:, :, 0]
-    fitted = beta @ design.T
-    missed = ((sums - size * fitted) ** 2 / total).sum(axis=1) + beta**2 @ penalty
-    log = -0.5 * (np.log(total).sum(axis=1) + missed + np.linalg.slogdet(inner)[1] - np.log(penalty).sum())
-    return log, _Fitted(fitted, ((design @ inverse) * design).sum(axis=2), spread)
+    beta = (inverse @ (across @ (sums / np.sqrt(own))[:, :, None]))[:, :, 0]
+    missed = ((sums - beta @ columns.T) ** 2 / own).sum(axis=1) + beta**2 @ penalty
+    log = -0.5 * (np.log(own).sum(axis=1) + missed + np.linalg.slogdet(inner)[1] - np.log(np.abs(penalty)).sum())
+    of_design, of_shared = design @ inverse[:, :first], noise.shared @ inverse[:, first:]
+    return log, _Fitted(
+        beta[:, :first] @ design.T,
+        (of_design[:, :, :first] * design).sum(axis=2),
+        spread,
+        beta[:, first:] @ noise.shared.T,
+        (of_shared[:, :, first:] * noise.shared).sum(axis=2),
+        (of_design[:, :, first:] * noise.shared).sum(axis=2),
+    )
 
 
 def _effects(shape: tuple[int, ...], ordered: tuple[int, ...]) -> Floats:

@@ -5,7 +5,35 @@ from itertools import product
 import numpy as np
 import pytest
 
-from qrelease.inference.small_areas import shrunk_counts, shrunk_means, shrunk_shares, shrunk_totals
+from qrelease.inference.small_areas import (
+    TableNoise,
+    given_spread,
+    of_means,
+    of_tables,
+    shrunk_counts,
+    shrunk_means,
+    shrunk_shares,
+    shrunk_totals,
+)
+
+
+def own_noise(sums, counts):
+    """Of two tables of independent cells."""
+    return TableNoise(sums), TableNoise(counts)
+
+
+def shared_noise(rng, shape, parts):
+    """Noise of a table with these variances of its sum and contrasts, 1 of the rest; and what is said of it."""
+    noise = rng.normal(size=shape)
+    cells, sizes = noise.size, (1, *(n - 1 for n in shape))
+    several = len(shape) > 1
+    kept = noise.mean(keepdims=True)
+    found = (noise - kept) * (1.0 if several else np.sqrt(parts[1])) + kept * np.sqrt(parts[0])
+    for axis, variance in enumerate(parts[1:] if several else ()):
+        others = tuple(i for i in range(len(shape)) if i != axis)
+        found = found + (noise.mean(axis=others, keepdims=True) - kept) * (np.sqrt(variance) - 1)
+    known = sum(n * v for n, v in zip(sizes, parts, strict=True)) + (cells - sum(sizes))
+    return found.reshape(-1), TableNoise(known / cells, parts)
 
 
 def world(seed, shape, spread, noise):
@@ -24,7 +52,7 @@ def test_bars_cover_and_errors_shrink(shape, spread, noise):
     inside, better = [], []
     for seed in range(25):
         means, _, sums, counts = world(seed, shape, spread, noise)
-        found, half = shrunk_means(sums, counts, (noise**2, noise**2), shape)
+        found, half = shrunk_means(sums, counts, own_noise(noise**2, noise**2), shape)
         inside.append(np.abs(found - means) <= half)
         ratio = np.clip(np.where(counts > 0, sums / counts, 0), -1, 1)
         better.append(((found - means) ** 2).mean() / ((ratio - means) ** 2).mean())
@@ -41,7 +69,7 @@ def test_bars_cover_where_groups_are_alike_and_noise_hides_how_much_their_record
         counts = np.rint(rng.gamma(1.0, size, groups)) + 1
         means = -0.4 + within / np.sqrt(counts) * rng.normal(size=groups)
         sums, noisy = means * counts + rng.normal(0, 8.0, groups), counts + rng.normal(0, 8.0, groups)
-        found, half = shrunk_means(sums, noisy, (64.0, 64.0), (groups,))
+        found, half = shrunk_means(sums, noisy, own_noise(64.0, 64.0), (groups,))
         inside.append(np.mean(np.abs(found - means) <= half))
     assert 0.93 <= np.mean(inside) <= 0.985
 
@@ -52,8 +80,8 @@ def test_groups_borrow_from_others_with_the_same_cells(shape):
     errors, apart = [], []
     for seed in range(12):
         means, _, sums, counts = world(seed, shape, 0.05, 40.0)
-        errors.append(((shrunk_means(sums, counts, (1600.0, 1600.0), shape)[0] - means) ** 2).mean())
-        apart.append(((shrunk_means(sums, counts, (1600.0, 1600.0), (len(means),))[0] - means) ** 2).mean())
+        errors.append(((shrunk_means(sums, counts, own_noise(1600.0, 1600.0), shape)[0] - means) ** 2).mean())
+        apart.append(((shrunk_means(sums, counts, own_noise(1600.0, 1600.0), (len(means),))[0] - means) ** 2).mean())
     assert np.mean(errors) < 0.85 * np.mean(apart)
 
 
@@ -67,9 +95,9 @@ def test_groups_in_order_borrow_from_their_neighbours(shape, ordered):
         means = np.repeat(steps, int(np.prod(shape)) // shape[0]) + rng.normal(0, 0.03, int(np.prod(shape)))
         counts = np.rint(np.exp(rng.uniform(2, 7, len(means))))
         sums, noisy = (x + rng.normal(0, 40.0, len(means)) for x in (means * counts, counts))
-        found, half = shrunk_means(sums, noisy, (1600.0, 1600.0), shape, ordered)
+        found, half = shrunk_means(sums, noisy, own_noise(1600.0, 1600.0), shape, ordered)
         errors[trend].append(((found - means) ** 2).mean())
-        apart[trend].append(((shrunk_means(sums, noisy, (1600.0, 1600.0), shape)[0] - means) ** 2).mean())
+        apart[trend].append(((shrunk_means(sums, noisy, own_noise(1600.0, 1600.0), shape)[0] - means) ** 2).mean())
         inside.append(np.abs(found - means) <= half)
     assert np.mean(errors[True]) < 0.8 * np.mean(apart[True])
     assert np.mean(errors[False]) < 1.1 * np.mean(apart[False])
@@ -82,8 +110,8 @@ def test_two_cells_in_order_and_very_many_are_as_if_they_were_in_none():
     for shape, ordered in (((2, 3), (2, 0)), ((30_000,), (30_000,))):
         k = int(np.prod(shape))
         sums, counts = rng.normal(0, 30, k), rng.uniform(0, 300, k)
-        found = shrunk_means(sums, counts, (400.0, 400.0), shape, ordered)
-        np.testing.assert_array_equal(found, shrunk_means(sums, counts, (400.0, 400.0), shape))
+        found = shrunk_means(sums, counts, own_noise(400.0, 400.0), shape, ordered)
+        np.testing.assert_array_equal(found, shrunk_means(sums, counts, own_noise(400.0, 400.0), shape))
 
 
 def test_columns_that_say_nothing_do_no_harm():
@@ -93,8 +121,8 @@ def test_columns_that_say_nothing_do_no_harm():
         rng = np.random.default_rng(seed)
         means, counts = rng.uniform(-0.5, 0.5, 40), np.rint(np.exp(rng.uniform(0, 7, 40)))
         sums, noisy = means * counts + rng.normal(0, 20.0, 40), counts + rng.normal(0, 20.0, 40)
-        errors.append(((shrunk_means(sums, noisy, (400.0, 400.0), (8, 5))[0] - means) ** 2).mean())
-        apart.append(((shrunk_means(sums, noisy, (400.0, 400.0), (40,))[0] - means) ** 2).mean())
+        errors.append(((shrunk_means(sums, noisy, own_noise(400.0, 400.0), (8, 5))[0] - means) ** 2).mean())
+        apart.append(((shrunk_means(sums, noisy, own_noise(400.0, 400.0), (40,))[0] - means) ** 2).mean())
     assert np.mean(errors) < 1.1 * np.mean(apart)
 
 
@@ -102,7 +130,7 @@ def test_bars_a_third_too_narrow_would_be_noticed():
     inside = []
     for seed in range(25):
         means, _, sums, counts = world(seed, (30,), 0.1, 10.0)
-        found, half = shrunk_means(sums, counts, (100.0, 100.0), (30,))
+        found, half = shrunk_means(sums, counts, own_noise(100.0, 100.0), (30,))
         inside.append(np.abs(found - means) <= 0.7 * half)
     assert np.mean(inside) < 0.92
 
@@ -110,14 +138,14 @@ def test_bars_a_third_too_narrow_would_be_noticed():
 def test_large_groups_stay_where_they_are_and_empty_ones_get_the_margin():
     counts = np.array([1e6, 1e6, 0.0, -5.0])
     sums = np.array([0.3e6, -0.1e6, 3.0, -4.0])
-    found, half = shrunk_means(sums, counts, (25.0, 25.0), (4,))
+    found, half = shrunk_means(sums, counts, own_noise(25.0, 25.0), (4,))
     np.testing.assert_allclose(found[:2], [0.3, -0.1], atol=1e-3)
     assert (half[2:] > 10 * half[:2]).all()
     assert np.isfinite(found).all()
 
 
 def test_one_group_and_no_noise():
-    found, half = shrunk_means(np.array([30.0]), np.array([100.0]), (1e-6, 1e-6), (1,))
+    found, half = shrunk_means(np.array([30.0]), np.array([100.0]), own_noise(1e-6, 1e-6), (1,))
     assert found[0] == pytest.approx(0.3, abs=1e-4)
     assert half[0] < 0.01
 
@@ -130,7 +158,7 @@ def test_bars_of_totals_cover_and_their_errors_are_no_larger(shape, spread, nois
     inside, narrow, better = [], [], []
     for seed in range(25):
         means, true, sums, counts = world(seed, shape, spread, noise)
-        found, reach = shrunk_totals(sums, counts, (noise**2, noise**2), line, shape)
+        found, reach = shrunk_totals(sums, counts, own_noise(noise**2, noise**2), line, shape)
         off = np.abs(found - true * (middle + half * means))
         inside.append(off <= reach)
         narrow.append(off <= 0.5 * reach)
@@ -147,13 +175,13 @@ def test_totals_of_groups_that_are_alike_have_the_error_of_their_counts():
     rng = np.random.default_rng(8)
     counts = np.full(40, 1000.0)
     sums, noisy = 0.1 * counts + rng.normal(0, 100.0, 40), counts + rng.normal(0, 10.0, 40)
-    found, half = shrunk_totals(sums, noisy, (1e4, 100.0), (0.0, 2.0), (40,))
+    found, half = shrunk_totals(sums, noisy, own_noise(1e4, 100.0), (0.0, 2.0), (40,))
     assert np.sqrt(((found - 200.0) ** 2).mean()) < 0.5 * np.sqrt(((2 * sums - 200.0) ** 2).mean())
     assert np.mean(np.abs(found - 200.0) <= half) >= 0.93
 
 
 def test_the_total_of_one_group_is_the_measured_one():
-    found, half = shrunk_totals(np.array([30.0]), np.array([100.0]), (9.0, 16.0), (3.0, 2.0), (1,))
+    found, half = shrunk_totals(np.array([30.0]), np.array([100.0]), own_noise(9.0, 16.0), (3.0, 2.0), (1,))
     assert found[0] == pytest.approx(360.0)
     assert half[0] == pytest.approx(1.96 * np.hypot(3 * 4.0, 2 * 3.0))
 
@@ -216,10 +244,85 @@ def test_shares_of_parts_whose_noise_is_that_of_their_groups_too():
     rng, size, variance = np.random.default_rng(3), np.array([900.0, 300.0, 60.0, 8.0, 0.0]), 400.0
     part = 0.3 * size + rng.normal(0, variance**0.5, 5)
     rest = 0.7 * size + rng.normal(0, variance**0.5, 5)
-    mean, half = shrunk_means(part - rest, part + rest, (2 * variance, 2 * variance), (5,))
+    mean, half = shrunk_means(part - rest, part + rest, own_noise(2 * variance, 2 * variance), (5,))
     noise = np.array([variance]), np.array([2 * variance]), np.array([variance])
     share, bar = shrunk_shares(part, part + rest, noise, (5,))
     assert share == pytest.approx((1 + mean) / 2)
     assert bar == pytest.approx(half / 2)
     independent = np.array([variance]), np.array([2 * variance]), np.array([0.0])
     assert shrunk_shares(part, part + rest, independent, (5,))[1].sum() > 1.05 * bar.sum()
+
+
+@pytest.mark.parametrize(("shape", "parts"), [((5,), (0.1, 1.0)), ((5,), (30.0, 1.0)), ((4, 3), (0.2, 3.0, 0.5))])
+def test_what_noise_shares_is_in_the_posterior(shape, parts):
+    """As of normal vectors with the whole covariance, whose entries are written down cell by cell."""
+    rng = np.random.default_rng(3)
+    cells = int(np.prod(shape))
+    size, mean, spread = rng.uniform(5, 40, cells), rng.uniform(-0.5, 0.5, cells), rng.uniform(0.01, 0.1, (2, cells))
+    scaled = [tuple(4.0 * v for v in parts), tuple(9.0 * v for v in parts)]
+    tables, covariances = [], []
+    for own, variances in zip((4.0, 9.0), scaled, strict=True):
+        flat = [np.full((n, n), 1 / n) for n in shape]
+        projectors = [np.eye(1), *(np.eye(1) for _ in shape)]
+        for axis, n in enumerate(shape):
+            projectors[0] = np.kron(projectors[0], flat[axis])
+            for other in range(len(shape)):
+                part = np.eye(n) - flat[axis] if other == axis else flat[axis]
+                projectors[1 + other] = np.kron(projectors[1 + other], part)
+        rest = np.eye(cells) - sum(projectors)
+        covariance = own * rest + sum(v * p for v, p in zip(variances, projectors, strict=True))
+        covariances.append(covariance)
+        tables.append(TableNoise(float(covariance[0, 0]), variances))
+    noise = of_tables(*tables, shape)(mean)
+    whole = covariances[0] + mean[:, None] * covariances[1] * mean
+    shared = noise.shared @ np.diag(1 / noise.inverse) @ noise.shared.T
+    np.testing.assert_allclose(np.diag(noise.own) + shared, whole, atol=1e-9)
+    sums, design, penalty = rng.normal(0, 5, cells), rng.normal(size=(cells, 2)), np.array([2.0, 5.0])
+    logs, known = given_spread(sums, size, noise, design, penalty, spread)
+    found, variance = of_means(sums, size, noise)(known)
+    dense = []
+    for i, d in enumerate(spread):
+        prior = design @ np.diag(1 / penalty) @ design.T + np.diag(d)
+        total = size[:, None] * prior * size + whole
+        gain = (prior * size) @ np.linalg.inv(total)
+        np.testing.assert_allclose(found[i], gain @ sums, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(variance[i], np.diag(prior - gain @ (size[:, None] * prior)), rtol=1e-7)
+        dense.append(-0.5 * (sums @ np.linalg.solve(total, sums) + np.linalg.slogdet(total)[1]))
+    assert logs[1] - logs[0] == pytest.approx(dense[1] - dense[0])
+
+
+@pytest.mark.parametrize("shape", [(16,), (8, 4)])
+def test_a_sum_that_is_better_known_than_its_cells_brings_the_groups_nearer(shape):
+    errors, apart, inside = [], [], []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        counts, parts = rng.uniform(50, 400, int(np.prod(shape))), (0.01, *(1.0 for _ in shape))
+        means = rng.normal(0.2, 0.01, len(counts))
+        of_sums, said = shared_noise(rng, shape, parts)
+        of_counts, _ = shared_noise(rng, shape, parts)
+        noise = TableNoise(3600 * said.variance, tuple(3600 * v for v in parts))
+        sums, noisy = means * counts + 60 * of_sums, counts + 60 * of_counts
+        found, half = shrunk_means(sums, noisy, (noise, noise), shape)
+        errors.append(((found - means) ** 2).mean())
+        alone = own_noise(noise.variance, noise.variance)
+        apart.append(((shrunk_means(sums, noisy, alone, shape)[0] - means) ** 2).mean())
+        inside.append(np.abs(found - means) <= half)
+    assert np.mean(errors) < 0.95 * np.mean(apart)
+    assert np.mean(inside) >= 0.93
+
+
+def test_bars_cover_where_a_sum_is_worse_known_than_its_cells():
+    """And would not, were cells taken to be independent."""
+    inside, narrow = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        counts, means = rng.uniform(300, 400, 12), rng.normal(0.2, 0.01, 12)
+        of_sums, said = shared_noise(rng, (12,), (20.0, 1.0))
+        noise = TableNoise(100 * said.variance, (2000.0, 100.0)), TableNoise(1.0)
+        sums, noisy = means * counts + 10 * of_sums, counts + rng.normal(size=12)
+        found, half = shrunk_means(sums, noisy, noise, (12,))
+        inside.append(np.abs(found - means) <= half)
+        found, half = shrunk_means(sums, noisy, own_noise(noise[0].variance, 1.0), (12,))
+        narrow.append(np.abs(found - means) <= half)
+    assert np.mean(inside) >= 0.93
+    assert np.mean(narrow) < 0.91
