@@ -81,12 +81,15 @@ _OTHERWISE: Mapping[str, tuple[re.Pattern[str], str]] = {
         "they look like dates: written as 2020-12-31 they are taken for such",
     ),
     "number": (
-        re.compile(r"[+-]?[$€£¥]? ?(\d{1,3}([., '\u00a0\u202f]\d{3})+|\d+)([.,]\d+)? ?([$€£¥%]|[A-Z]{3})?"),
+        re.compile(r"(?!\d+$)[+-]?[$€£¥]? ?(\d{1,3}([., '\u00a0\u202f]\d{3})+|\d+)([.,]\d+)? ?([$€£¥%]|[A-Z]{3})?"),
         "they look like numbers: take units and marks between thousands out, as in 1234.5; for a comma before decimals,"
         " say --decimal ,",
     ),
 }
 """How dates and numbers are often written that are read as texts, and what a reviewer is told of them."""
+
+_OFFSET = re.compile(r"\d{4}-\d{2}-\d{2}[T ].*(Z|[+-]\d{2}(:?\d{2})?)")
+_ZONED = "its moments have an offset from UTC, and on which day they are depends on the time zone: write local dates"
 
 _MOSTLY = 0.95  # of its values, for what a column looks like
 
@@ -307,6 +310,7 @@ class _Column:
     places: dict[float, int] = field(default_factory=dict)
     different: set[int] = field(default_factory=set)
     told_apart: int = 0
+    zoned: bool = False
     otherwise: Counter[str] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
 
@@ -330,6 +334,8 @@ class _Column:
                 self.told_apart = self.records
             kind, place = _classified(text)
             self.kinds.add(kind)
+            if kind == "date":
+                self.zoned = self.zoned or _OFFSET.fullmatch(text) is not None
             if kind == "text":
                 self.otherwise.update({name: count for name, (like, _) in _OTHERWISE.items() if like.fullmatch(text)})
             if place is not None:
@@ -370,6 +376,8 @@ class _Column:
     def _unusable(self) -> str | None:
         if self.learn and self.kind == "text":
             return _NAMED.format(self.name) if self._names_people() else self._no_category()
+        if self.kind == "date" and self.zoned and not self.learn:
+            return _ZONED
         if self.kind == "text" and len(self.values) > _MAX_TEXT_CATEGORIES:
             return _TOO_MANY
         if self.kind == "text" and self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.values) > self.records:

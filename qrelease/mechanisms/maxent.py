@@ -286,8 +286,8 @@ def _planned(
     if neighbours is Neighbours.REPLACE_ONE and not any(domain.shape[a] > 1 for s in workload.sets for a in s):
         return None  # every answer is the number of records, which is public
     found = [] if isinstance(cost, PureDP) else [_gaussian(mechanism, workload, cost, neighbours, records)]
-    few = isinstance(cost, ApproxDP) and mechanism.objective == "total" and len(workload.sets) <= _MOST_BY_EPSILON
-    if isinstance(cost, PureDP) or few:
+    few = mechanism.objective == "total" and len(workload.sets) <= _MOST_BY_EPSILON
+    if isinstance(cost, PureDP) or (isinstance(cost, ApproxDP) and few):
         found += _pure(mechanism, workload, PureDP(cost.epsilon), neighbours, records)
 
     def off(plan: _Planned) -> float:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Person
 from qrelease.data.schema import load
-from qrelease.data.schema_draft import draft
+from qrelease.data.schema_draft import draft, drafted
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.mechanisms.maxent import MaxEnt
@@ -80,6 +80,36 @@ def test_draft(write):
         )
     )
     assert len(Table.read_csv(data, domain)) == 203
+
+
+@pytest.mark.parametrize(
+    ("spelled", "hint"),
+    [
+        (lambda i: f'"${i + 1000:,}.50"', "look like numbers"),
+        (lambda i: f'"{i + 1000},25"', "look like numbers"),
+        (lambda i: f"{i} %", "look like numbers"),
+        (lambda i: f"{i % 28 + 1}.{i % 12 + 1}.{1900 + i}", "look like dates"),
+        (lambda i: f"C{i}.{i % 10}", ""),
+        (lambda i: f"192.168.{i}.1", ""),
+        (lambda i: f"{i:05d}", ""),
+    ],
+)
+def test_texts_that_look_like_numbers_or_dates_are_told_with_how_to_write_them(write, spelled, hint):
+    rows = "".join(f"{spelled(i)},{i % 2}\n" for i in range(105) for _ in range(3))
+    found = drafted(write(f"given,sex\n{rows}", "t.csv"))
+    assert found.left_out["given"].partition("; they ")[2].partition(":")[0] == hint
+
+
+def test_categories_that_look_like_numbers_are_marked(write):
+    text = draft(write("share,sex\n" + "".join(f"{i % 5} %,{i % 2}\n" for i in range(100)), "t.csv"))
+    assert "# they look like numbers" in text
+    assert '"4 %"' in text
+
+
+def test_moments_with_an_offset_are_left_out_as_they_would_be_refused(write):
+    data = write("at,sex\n" + "".join(f"2024-01-{i % 28 + 1:02d}T08:00:00Z,{i % 2}\n" for i in range(100)), "t.csv")
+    assert "time zone" in drafted(data).left_out["at"]
+    assert "at" not in drafted(data, learn=True).left_out
 
 
 def test_few_whole_numbers_stay_numbers(tmp_path):

@@ -101,6 +101,13 @@ def test_the_order_and_the_length_of_answers():
     assert repr(asked) == "Workload(25 queries on 4 marginals of sex, age, grade)"
 
 
+def test_sets_of_columns_that_are_asked_about_together():
+    asked = Workload.marginals(Domain.coded({"a": 2, "b": 2, "c": 2, "d": 2}), [["a", "b", "c"], ["c", "d"]])
+    assert asked.asks_within_one([(0, 1, 2), (0, 2), (3,), ()])
+    assert not asked.asks_within_one([(0, 1), (1, 3)])
+    assert asked.asks_within_one([])
+
+
 def test_a_workload_names_the_columns_that_it_asks_about():
     assert repr(Workload.ranges(PEOPLE, "grade")) == "Workload(6 queries on 1 marginal of grade)"
     assert Workload.marginals(PEOPLE, [["grade", "sex"]]).columns == ("sex", "grade")
