@@ -74,6 +74,9 @@ _COMPARED, _TRIALS = 1000, 3
 _ALIKE: Final = 1.02  # errors within two percent are one: the first of the candidates then has the richer release
 _TABLE: Final = 1.05  # how much worse than without one a mechanism may be that gives a table
 
+_WITHOUT_DELTA: Final = 0.95
+"""The error for ε alone, over that with the δ, up to which the δ is left: predictions are not nearer than that."""
+
 _NUMBERS_ALONE: Final = 0.9
 """The share of the plan for questions about numbers, where only the counts of their groups are answered beside them."""
 
@@ -300,7 +303,10 @@ def _pairs(workload: Workload, mechanism: FittedRecords) -> list[Axes]:
 def _best(
     ways: Sequence[_Way], workload: Workload, records: int, neighbours: Neighbours
 ) -> tuple[_Way, Prediction, list[Prediction]]:
-    """The way of the least predicted error, the last if both are as good; what to take there, and its predictions."""
+    """The way of the least predicted error: ε alone where that is clearly better than with a δ, or the same.
+
+    And what to take there, and its predictions.
+    """
     best: tuple[float, _Way, Prediction, list[Prediction]] | None = None
     for way in ways:
         if best is not None and _needs_simulation(way.able, workload) and not _pure_may_win(ways, workload, neighbours):
@@ -308,10 +314,15 @@ def _best(
         found = _predicted(way.able, workload, records, way.cost, neighbours)
         chosen = _least(found, way.able, workload)
         error = _weighed(chosen, way.able[chosen.mechanism], workload)
-        if best is None or (error <= best[0] and error < math.inf):
+        if best is None or (_is_better(error, best[0]) and error < math.inf):
             best = error, way, chosen, found
     assert best is not None
     return best[1:]
+
+
+def _is_better(error: float, with_delta: float) -> bool:
+    """Whether ε alone is to be spent: also for the same error, which is that of the same noise."""
+    return error < _WITHOUT_DELTA * with_delta or math.isclose(error, with_delta, rel_tol=1e-9)
 
 
 def _pure_may_win(ways: Sequence[_Way], workload: Workload, neighbours: Neighbours) -> bool:

@@ -252,7 +252,11 @@ def contradiction(
     neighbours  the relation of records that they were drawn under
     """
     planned = list[Spend]()
-    for choices, share in zip(chosen, split(cost, len(chosen)) if chosen else (), strict=True):
+    try:
+        shares = split(cost, len(chosen)) if chosen else ()
+    except InvalidInput as error:
+        return str(error)
+    for choices, share in zip(chosen, shares, strict=True):
         question = choices.question
         if not can_choose(question) or choices.parts not in (1, PARTS):
             return f"quantiles of {question} are not chosen among {len(choices.cells):,} cells"

@@ -139,9 +139,11 @@ def audit_mechanism(
 def _chosen_pairs(
     table: Table, workload: Workload, neighbours: Neighbours, entropy: WordSource
 ) -> tuple[list[tuple[Table, Table]], str]:
-    """Neighbours of a table that differ from it in each cell, or in cells drawn at random; and in how many, in words.
+    """Neighbours of a table that have one record more, and one less, in each cell; and in how many cells, in words.
 
-    Those that differ most in their answers come first, and of several that differ in a cell the first one is taken.
+    Of large universes in cells drawn at random. Those that differ most in their answers come first, and of several that
+    have more in a cell, or less, the first one is taken. A cell that has a record gets a second one too: a mechanism
+    may tell whether some cell has more than one.
     """
 
     def apart(pair: tuple[Table, Table]) -> float:
@@ -154,20 +156,20 @@ def _chosen_pairs(
         wanted = set(range(size))
     else:
         drawn = np.argsort(entropy.words(size), kind="stable")[:_COVERED_CELLS]
-        wanted = {cell for pair in listed[:_TRIED_PAIRS] for cell in _changed(pair)} | set(drawn.tolist())
-    chosen, left = [], set(wanted)
+        wanted = {cell for pair in listed[:_TRIED_PAIRS] for cell, _ in _changed(pair)} | set(drawn.tolist())
+    chosen, covered = [], set[tuple[int, bool]]()
     for pair in listed:
-        changed = _changed(pair)
-        if not left.isdisjoint(changed):
-            left -= changed
+        changed = {(cell, more) for cell, more in _changed(pair) if cell in wanted}
+        if not changed <= covered:
+            covered |= changed
             chosen.append(pair)
     return chosen, f"each of the {size} cells" if len(wanted) == size else f"{len(wanted)} of the {size:,} cells"
 
 
-def _changed(pair: tuple[Table, Table]) -> set[int]:
-    """The cells of which two tables have not as many records."""
+def _changed(pair: tuple[Table, Table]) -> set[tuple[int, bool]]:
+    """The cells of which two tables have not as many records, each with whether the second has more."""
     one, two = (side.histogram() for side in pair)
-    return set(np.flatnonzero(one != two).tolist())
+    return {(cell, bool(two[cell] > one[cell])) for cell in np.flatnonzero(one != two).tolist()}
 
 
 def _difference(first: Table, second: Table) -> str:

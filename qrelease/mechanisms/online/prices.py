@@ -205,7 +205,8 @@ class Prices:
         _, largest = _table_sets(self.domain, axes, conjunctions)
         replace = self.neighbours is Neighbours.REPLACE_ONE
         widest = max(largest, key=self.domain.cells)
-        far = _least_reach(self.domain, widest, len(largest), conjunctions, replace, self.share(number))
+        least = min(self.domain.shape[a] for s in largest for a in s)
+        far = _least_reach(self.domain, widest, len(largest), least, conjunctions, replace, self.share(number))
         moved = max(Cells(self.domain.cells(s)).sensitivity(1, replace=replace) for s in largest)
         return float(moved) * far / self.error
 
@@ -268,7 +269,9 @@ def tables_reach(
     worst query costs, as long as there is one. Nothing but the sizes of columns, and which are ordered, matters.
     """
     sizes = {a: (domain.shape[a], domain.attributes[a].ordered) for a in axes if domain.shape[a] > 1}
-    columns = sorted(sizes, key=lambda a: sizes[a])  # a column of one value tells nothing
+    if not sizes:  # a column of one value tells nothing
+        raise TooLarge("there is no column to make a table of")
+    columns = sorted(sizes, key=lambda a: sizes[a])
     place = {a: i for i, a in enumerate(columns)}
     among = {tuple(sorted(place[a] for a in s if a in place)) for s in conjunctions.among}
     placed = dataclasses.replace(conjunctions, among=tuple(sorted(among)))
@@ -360,14 +363,14 @@ def _precisions(domain: Domain, sets: list[Axes]) -> Floats:
 
 
 def _least_reach(
-    domain: Domain, axes: Axes, tables: int, conjunctions: Conjunctions, replace: bool, beta: float
+    domain: Domain, axes: Axes, tables: int, m: int, conjunctions: Conjunctions, replace: bool, beta: float
 ) -> float:
     """A lower bound on how far off conjunctions are, times the number of tables, which are these columns' and others.
 
     It is that of the conjunctions on all these columns that each admit about half of a column's values, of which any
     error of so many tables, or more, has a least sum of squares; and a tail that is no lighter than the normal one.
     A table of variance 1 tells the residual of the columns r to the precision cells(r)/cells(table), which is 1 for
-    the table of just r, and at most 1/m for any other, where m is the least number of a column's values.
+    the table of just r, and at most 1/m for any other, where m is the least number of values of a column in any table.
     """
     admitted, count = [], 1
     for a in axes:
@@ -377,7 +380,7 @@ def _least_reach(
     shares = [k / domain.shape[a] for k, a in zip(admitted, axes, strict=True)]
     factors = [np.array([p * p, p * (1 - p) * domain.shape[a]]) for p, a in zip(shares, axes, strict=True)]
     parts = _kronecker(factors, np.ones(1))[1 if replace else 0 :]  # of each residual; the last is that of all columns
-    smaller, m = -np.sort(-parts[:-1]), min(domain.shape[a] for a in axes)
+    smaller = -np.sort(-parts[:-1])
     least = math.inf
     if tables == 1:
         least = math.prod(admitted) - (math.prod(shares) ** 2 * domain.cells(axes) if replace else 0)

@@ -306,6 +306,8 @@ class PurchasePolicy:
                 continue
             among = tuple(sorted(maximal_sets(sets)))
             axes = tuple(sorted({a for s in among for a in s}))
+            if not axes:
+                continue
             queries = replace(self._simple, order=max(map(len, among)), among=among)
             with suppress(TooLarge):
                 if due and self.synopsis_share * self.prices.least_of_tables(self._bought_so_far, axes, queries) > rent:

@@ -135,6 +135,13 @@ def test_a_lower_bound_on_the_price_of_several_tables_is_one(neighbours):
         assert 0.02 * price < prices.least_of_tables(3, axes, conjunctions) <= price
 
 
+def test_a_lower_bound_counts_on_small_columns_of_other_tables():
+    """A table of two cells tells how many records there are better than one of a thousand does."""
+    prices, conjunctions = Prices(coded(1000, 2), ADD, 2000.0, 0.001, False), Conjunctions(1, among=((0,), (1,)))
+    simple = dataclasses.replace(conjunctions, weighted=True, simple=True)
+    assert prices.least_of_tables(0, (0, 1), simple) <= prices.tables(0, (0, 1), simple).cost.epsilon
+
+
 def test_the_price_of_tables_is_that_of_the_sizes_of_their_columns():
     conjunctions = Conjunctions(2, weighted=True, simple=True, among=((0, 1), (1, 2)))
     turned = dataclasses.replace(conjunctions, among=((0, 1), (0, 2)))
