@@ -378,6 +378,8 @@ class _Column:
             return _NAMED.format(self.name) if self._names_people() else self._no_category()
         if self.kind == "date" and self.zoned and not self.learn:
             return _ZONED
+        if self._names_people() and not self.nearly_unique:
+            return _NAMED.format(self.name)
         if self.kind == "text" and len(self.values) > _MAX_TEXT_CATEGORIES:
             return _TOO_MANY
         if self.kind == "text" and self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.values) > self.records:

@@ -239,7 +239,7 @@ class Auto:
             counted = () if first is None else (first,)
         found = choose(workload, max(round(records), 1), rest, private.neighbours, table=self.table)
         result = found.mechanism.release(private, workload, found.cost)
-        spent = "nothing was spent" if not counted else f"{counting} was spent on the number of records"
+        spent = "the cost of counting the records" if counted else "nothing was spent"
         choices = {**result.choices, **found.told, "to_choose": spent}
         return MechanismResult(result.synopsis, (*counted, *result.measurements), choices, result.constrained)
 

@@ -100,6 +100,11 @@ def test_texts_that_look_like_numbers_or_dates_are_told_with_how_to_write_them(w
     assert found.left_out["given"].partition("; they ")[2].partition(":")[0] == hint
 
 
+def test_texts_that_tell_persons_apart_and_come_again_are_told_as_such(write):
+    rows = "".join(f"P{i % 150},{i % 2}\n" for i in range(600))
+    assert "--person patient" in drafted(write("patient,sex\n" + rows, "t.csv")).left_out["patient"]
+
+
 def test_categories_that_look_like_numbers_are_marked(write):
     text = draft(write("share,sex\n" + "".join(f"{i % 5} %,{i % 2}\n" for i in range(100)), "t.csv"))
     assert "# they look like numbers" in text

@@ -130,7 +130,7 @@ def test_else_one_percent_buys_it():
     assert found.spends[0].what == "count the records"
     assert found.spends[0].cost.epsilon == pytest.approx(0.01)
     assert sum(s.cost.epsilon for s in found.spends) <= 1.0
-    assert explained(found.parameters).endswith("to choose: epsilon=0.01 was spent on the number of records")
+    assert explained(found.parameters).endswith("to choose: the cost of counting the records")
 
 
 def test_the_choice_does_not_look_at_the_records():
