@@ -13,10 +13,9 @@ import numpy as np
 
 import qrelease as qr
 from qrelease.data.bundled import adult
-from qrelease.inference.update_rules import BoundedRule, Hedge, Perceptron, Projection, furthest_off
-from qrelease.inference.weighted_records import WeightedRecords
+from qrelease.inference.update_rules import BoundedRule, Hedge, Projection
 from qrelease.mechanisms.additive_noise import project
-from qrelease.mechanisms.iterative.distinguishers import Distinguisher, PerturbedLeader, Select
+from qrelease.mechanisms.iterative.distinguishers import Distinguisher, PerturbedLeader
 from qrelease.queries.dense import dense
 from qrelease.queries.oracles import ConjunctionOracle
 
@@ -29,20 +28,20 @@ class ProjectedPerceptron:
 
     alpha: float
 
-    def start(self, domain: qr.Domain, sets: object, total: float) -> WeightedRecords:
+    def start(self, domain: qr.Domain, sets: object, total: float) -> qr.WeightedRecords:
         """The uniform distribution."""
-        return WeightedRecords.equal(domain, np.arange(domain.size), total)
+        return qr.WeightedRecords.equal(domain, np.arange(domain.size), total)
 
-    def update(self, state: WeightedRecords, measurements: Sequence[qr.Measurement]) -> WeightedRecords:
+    def update(self, state: qr.WeightedRecords, measurements: Sequence[qr.Measurement]) -> qr.WeightedRecords:
         """One step by the newest measurement."""
-        query, gap = furthest_off(state, measurements[-1])
+        query, gap = qr.furthest_off(state, measurements[-1])
         rows, unit = dense(qr.Workload(state.domain, (query,)))
         q = (rows[0] - rows[0].mean()) * unit
         return replace(state, weights=project(state.weights + np.sign(gap) * self.alpha / max(q @ q, 1e-9) * q, 1.0))
 
     def update_bound(self, domain: qr.Domain, workload: qr.Workload | None = None) -> int:
         """T(α): the perceptron's, as a projection only lowers the distance that its proof counts."""
-        return Perceptron(self.alpha).update_bound(domain, workload)
+        return qr.Perceptron(self.alpha).update_bound(domain, workload)
 
 
 def main() -> None:
@@ -54,11 +53,11 @@ def main() -> None:
     print("promised inf: the theorem takes more records, or a larger epsilon, for the rounds of this rule\n")
     print(f"{'rule':22}{'distinguisher':18}{'promised':>9}{'error':>8}{'rounds':>8}{'at most':>9}")
     pairs: list[tuple[BoundedRule[Any], Distinguisher]] = [
-        (Hedge(0.1), Select("query")),
-        (Projection(0.1), Select("query")),
+        (Hedge(0.1), qr.Select("query")),
+        (Projection(0.1), qr.Select("query")),
         (Projection(0.1), PerturbedLeader(ConjunctionOracle())),
-        (Perceptron(0.2), Select("query")),
-        (ProjectedPerceptron(0.2), Select("query")),
+        (qr.Perceptron(0.2), qr.Select("query")),
+        (ProjectedPerceptron(0.2), qr.Select("query")),
     ]
     for rule, distinguisher in pairs:
         mechanism = qr.IterativeConstruction(rule, distinguisher)

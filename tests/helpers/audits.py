@@ -68,6 +68,11 @@ def listed(monkeypatch):
     monkeypatch.setattr(selection, "permute_and_flip", partial(picked, coins))
 
 
+def hashable(transcript):
+    """A transcript by which outputs can be told apart and counted, NaN being a value like others."""
+    return tuple((name, -1.0 if value != value else value) for name, value in transcript.items())
+
+
 CUBE = Domain.coded({"a": 2, "b": 2, "c": 2})
 ALIKE = {Neighbours.ADD_REMOVE: ([0, 0, 0], [0, 0, 0, 0]), Neighbours.REPLACE_ONE: ([0, 0, 0], [0, 0, 1])}
 """Codes in every column of neighbours that differ in all marginals: records alike, and one more, or one opposite."""
