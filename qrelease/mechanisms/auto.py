@@ -84,7 +84,9 @@ _NO_DELTA: Final = "of noise for epsilon alone, which is less than that for the 
 
 _FOR_THE_DELTA: Final = "it would spend the delta, and there is less noise for epsilon alone"
 
-_USELESS: Final = "the delta gains nothing here, there is less noise for epsilon alone: leave it out, and keep it"
+_USELESS: Final = (
+    "the delta gains nothing here, there is less noise for epsilon alone: without --delta the ledger keeps it"
+)
 
 _SIMULATED_TOO: Final = 2.0
 """How many times the variance of noise for ε alone may be that for ρ, and its mechanisms be simulated too."""

@@ -315,5 +315,7 @@ def test_of_an_epsilon_and_a_delta_it_spends_what_has_less_noise(columns, taken)
     alone = choose(asked, 10_000, PureDP(1.0), ADD)
     assert isinstance(found.cost, taken)
     assert found.predictions[0].measure <= alone.predictions[0].measure
-    assert ("epsilon alone" in str(found)) == ("leave it out" in str(auto.foretold(asked, 10_000, cost, ADD).brief))
+    assert ("epsilon alone" in str(found)) == (
+        "the ledger keeps it" in str(auto.foretold(asked, 10_000, cost, ADD).brief)
+    )
     assert ("epsilon alone" in str(found)) == (taken is PureDP)
