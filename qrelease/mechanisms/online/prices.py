@@ -347,6 +347,9 @@ def _table_sets(domain: Domain, axes: Axes, conjunctions: Conjunctions) -> tuple
     largest = maximal_sets(sets)
     if sum(map(domain.cells, largest)) > MAX_TABLE_CELLS:
         raise TooLarge(f"noisy tables of more than {MAX_TABLE_CELLS:,} cells together are not measured")
+    kinds = {a: sum(map(bool, conjunctions.ways(domain.attributes[a]))) for a in axes}
+    if sum(math.prod(kinds[a] for a in s) for s in sets) > MAX_KINDS // 8:
+        raise TooLarge(f"conjunctions on {len(sets)} sets of columns are of more than {MAX_KINDS // 8:,} kinds")
     return sets, largest
 
 
@@ -428,8 +431,6 @@ def _table_kinds(domain: Domain, conjunctions: Conjunctions, sets: list[Axes]) -
     """Of each kind of conjunction: the squares it has in the residuals of each set, and how many there are."""
     place = {s: i for i, s in enumerate(sets)}
     ways = {a: np.array(conjunctions.ways(domain.attributes[a]), np.float64) for s in sets for a in s}
-    if sum(math.prod(int(np.count_nonzero(ways[a])) for a in s) for s in sets) > MAX_KINDS // 8:
-        raise TooLarge(f"conjunctions on {len(sets)} sets of columns are of more than {MAX_KINDS // 8:,} kinds")
     found, counts = [], []
     one: Floats = np.ones(1)
     for s in sets:
