@@ -264,6 +264,16 @@ def test_an_audit_in_which_every_table_is_refused_says_so(seen):
     assert not made.refused
 
 
+def test_an_audit_says_in_a_pipe_how_far_it_is(capsys, monkeypatch):
+    """Each run counts, of each table once, as a command that is run in a process of its own takes seconds."""
+    monkeypatch.setattr("qrelease.evaluation.audit.sampling._LINE_SECONDS", 0.0)
+    differences("command line", "numbers", lambda *_: {"exit": 0}, ADD, seeds=2)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) >= 2 * len({id(table) for pair in neighbouring(ADD) for table in pair}) > 10
+    assert all(line.startswith("qrelease: command line, numbers: ") for line in lines)
+    assert lines[-1].split()[4] == lines[-1].split()[6].rstrip(",")
+
+
 def test_the_command_says_what_was_found(capsys, monkeypatch):
     monkeypatch.setattr("qrelease.evaluation.audit.doors.command_door", lambda *_: lambda *_: {"exit": 0})
     assert main(["audit", "laplace", "--doors", "--epsilon", "1"]) == 0
