@@ -101,7 +101,9 @@ def test_both_tables_say_who_reviewed_their_schema():
     frames = pd.DataFrame({"plane": ["N1"], "late": ["no"]}), pd.DataFrame({"plane": ["N1"], "seats": [1]})
     both = TwoTables.from_frames(*frames, f'reviewed_by = "Kim"\nreviewed_on = 2026-01-31\n{SCHEMA}')
     assert both.parents.domain.review == both.children.domain.review == Review("Kim", "2026-01-31")
-    late, seats = (Domain((a,), person=PERSON, review=Review(by)) for a, by in zip(FLIGHTS, ("Kim", "Lee"), strict=False))
+    late, seats = (
+        Domain((a,), person=PERSON, review=Review(by)) for a, by in zip(FLIGHTS, ("Kim", "Lee"), strict=False)
+    )
     rows = [Table.of_persons(domain, [np.zeros(1, int)], ["N1"]) for domain in (late, seats)]
     assert rows[0].joined(rows[1]).domain.review is None  # which nobody reviewed as a whole
 

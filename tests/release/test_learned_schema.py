@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from towns import OPEN, frame
 
-from qrelease.data.domain import Domain
+from qrelease.data.domain import Domain, Review
 from qrelease.data.person import Person
 from qrelease.data.schema import load
 from qrelease.data.table import Table
@@ -45,6 +45,12 @@ def test_the_file_is_the_domain_and_names_the_charge(learned, tmp_path):
     assert head.startswith("#")
     assert f"Learned from records, for {COST}" in text
     assert f"charge {learned.charge.id} of the ledger, {learned.charge.time}" in text
+
+
+def test_the_file_says_who_reviewed_the_schema_that_left_it_open(learned):
+    review = Review("Kim", "2026-01-31")
+    text = replace(learned, domain=replace(learned.domain, review=review)).to_toml()
+    assert load(text).review == review
 
 
 def test_it_is_shown_in_a_line_and_not_with_every_category(learned):
