@@ -212,6 +212,29 @@ def test_a_run_that_was_cut_off_goes_on_with_its_schema_and_draws_for_free(tmp_p
         assert ledger.spent == ApproxDP(4.0, 2e-6)
 
 
+@pytest.mark.parametrize("of_persons", [False, True])
+def test_a_schema_that_was_drawn_for_other_parts_of_its_cost_is_refused(of_persons, tmp_path, monkeypatch):
+    """A version that divides otherwise would say of each column a cost that it was not drawn for."""
+    domain = replace(OPEN, person=Person("who", 2)) if of_persons else OPEN
+    people = Table.from_frame(frame(60).assign(who=[i // 2 for i in range(60)]), domain)
+    person = "who" if of_persons else None
+
+    def learned(ledger):
+        curator = Curator(people, ledger)
+        return curator.learn(COST) if of_persons else curator.learn_for(MADE, COST)
+
+    with Ledger.open(tmp_path / "towns.ledger", ApproxDP(4.0, 1e-5), dataset="towns", person=person) as ledger:
+        found = learned(ledger)
+        divided = "qrelease.mechanisms.learning.schema.CATEGORIES_RHO_WEIGHT"
+        with monkeypatch.context() as changed:
+            changed.setattr(divided, 48)
+            with pytest.raises(LedgerError, match=r"answers other questions than this run asks .*--again"):
+                learned(ledger)
+        again = learned(ledger)
+        assert (again.domain, again.spends, again.charge.fresh) == (found.domain, found.spends, False)
+        assert ledger.spent == COST
+
+
 def test_what_is_left_is_for_the_process_that_learned():
     with Ledger.open(None, COST, dataset="towns") as ledger:
         found, viewed = begun(ledger, entropy=Entropy.insecure(1))

@@ -101,7 +101,7 @@ class Review:
         return domain
 
     def save(self, given: Any, folder: Folder, by: str | None = None) -> Path:
-        """The schema file of a reviewed content: one that says the same, or a new one, which says who reviewed it today.
+        """The schema file of a reviewed content: one that says the same, or a new one, with the day of the review.
 
         by  a name or an office, where the person who reviewed it gave one; a file that names others is left as it is
         """

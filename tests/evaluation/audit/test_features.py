@@ -126,7 +126,8 @@ def test_a_part_that_is_empty_is_told_from_one_that_is_not(empty):
     for told in (rare, lambda data, entropy: {"found": rare(data, entropy)}):
         assert audit(told, 0, 1, ONE, samples=8_000, entropy=Entropy.insecure(3)).convicted
     columns = Reading.of([empty, [1.0]]).columns([empty, [1.0], empty])
-    assert (columns[0] == columns[2]).all() and columns[:, 1].tolist() == [0, 1, 0]
+    assert (columns[0] == columns[2]).all()
+    assert columns[:, 1].tolist() == [0, 1, 0]
 
 
 def test_columns_are_numbers_lowest_bits_and_summaries():
