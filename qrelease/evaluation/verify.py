@@ -35,6 +35,7 @@ from qrelease.mechanisms.quantile_choices import contradiction
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend, cost_from_json
+from qrelease.privacy.resuming import learned_names
 from qrelease.queries.measures import Measure
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
@@ -641,7 +642,7 @@ def _ledger(release: Release, named: Mapping[str, str] | None, ledger: Mapping[s
         wrong.append(f"it was charged for {entry.get('label')!r}")
     if entry["release"].get("date") != release.date:
         wrong.append(f"it was made on {entry['release'].get('date')}")
-    paid = {e.get("number"): e.get("cost") for e in ledger["entries"] if str(e.get("label", "")).startswith("schema: ")}
+    paid = {e.get("number"): e.get("cost") for e in ledger["entries"] if learned_names(str(e.get("label", "")))}
     wrong += [
         f"its schema was learned for {part.cost}, and entry {part.entry} does not say so"
         for part in release.learned

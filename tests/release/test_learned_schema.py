@@ -23,6 +23,7 @@ from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.resuming import public_part
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 from qrelease.release.reader import load as read_release
@@ -210,6 +211,35 @@ def test_a_run_that_was_cut_off_goes_on_with_its_schema_and_draws_for_free(tmp_p
         assert not curator.has_learned_for(MADE, COST)
         assert begun(ledger, again=True)[0].charge.fresh
         assert ledger.spent == ApproxDP(4.0, 2e-6)
+
+
+def test_another_release_over_a_schema_that_a_release_was_charged_with_says_what_that_cost(tmp_path):
+    """Its bins and categories are of the same records: before that release is finished, and after."""
+    with Ledger.open(tmp_path / "towns.ledger", ApproxDP(4.0, 1e-5), dataset="towns") as ledger:
+        found, viewed = begun(ledger)
+        workload = Workload.marginals(found.domain, 2)
+        paid = viewed.pay(MADE, workload, found.left.cost, learned=found)
+        first, cost = paid.release(), ApproxDP(0.5, 1e-7)
+        asked = Laplace(), Workload.marginals(found.domain, 1), PureDP(0.25)
+        others = [viewed.release(*asked, changed_rows=True)]
+        paid.finish(first)
+        again = viewed.pay(MADE, workload, cost)
+        others.append(again.release())
+        others[-1].save(tmp_path / "out")
+        again.finish(others[-1])
+        for release in others:
+            assert [(p.columns, p.cost, p.entry) for p in release.learned] == [(("hours", "town"), COST, 2)]
+        assert read_release(tmp_path / "out").learned == others[-1].learned
+        assert cost_with_schema(others[-1]) == ApproxDP(2.5, COST.delta + cost.delta)
+        assert first.learned == ()
+        assert cost_with_schema(first) == COST  # which is of both
+        held = public_part(ledger)
+        public = Domain.coded({"a": 2})
+        rows = Table(public, (np.arange(9) % 2,))
+        asked = Laplace(), Workload.marginals(public, 1), PureDP(0.1)
+        assert Curator(rows, ledger).release(*asked, changed_rows=True).learned == ()
+    checks = {check.name: check for check in verify(tmp_path / "out", ledger=held).checks}
+    assert checks["ledger"].holds, checks["ledger"]
 
 
 @pytest.mark.parametrize("of_persons", [False, True])
