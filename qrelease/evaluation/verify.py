@@ -329,7 +329,8 @@ def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
 def _chosen_wrongly(release: Release) -> str | None:
     """What of the choices of quantiles does not follow from what was paid for them, if anything does not."""
     paid = [s for s in release.spends if s.what.startswith(_CHOOSE)]
-    sums, said = release.measured_sums, release.parameters.get("chosen_quantiles")
+    sums = release.measured_sums
+    said: Any = release.parameters.get("chosen_quantiles")
     if sums is None or not sums.chosen:
         if said is not None:
             return "no quantile was chosen, and the parameters say that some were"
