@@ -1,7 +1,9 @@
 """A learned schema as a file, which says what each part cost; and as the first part of a release."""
 
+import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.ledger import Ledger
-from qrelease.privacy.resuming import public_part
+from qrelease.privacy.resuming import Draws, learned_schemas, public_part
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 from qrelease.release.reader import load as read_release
@@ -243,26 +245,33 @@ def test_another_release_over_a_schema_that_a_release_was_charged_with_says_what
 
 
 @pytest.mark.parametrize("of_persons", [False, True])
-def test_a_schema_that_was_drawn_for_other_parts_of_its_cost_is_refused(of_persons, tmp_path, monkeypatch):
+def test_a_schema_that_was_drawn_for_other_parts_of_its_cost_is_refused(of_persons, tmp_path):
     """A version that divides otherwise would say of each column a cost that it was not drawn for."""
     domain = replace(OPEN, person=Person("who", 2)) if of_persons else OPEN
     people = Table.from_frame(frame(60).assign(who=[i // 2 for i in range(60)]), domain)
-    person = "who" if of_persons else None
 
     def learned(ledger):
         curator = Curator(people, ledger)
         return curator.learn(COST) if of_persons else curator.learn_for(MADE, COST)
 
-    with Ledger.open(tmp_path / "towns.ledger", ApproxDP(4.0, 1e-5), dataset="towns", person=person) as ledger:
-        found = learned(ledger)
-        divided = "qrelease.mechanisms.learning.schema.CATEGORIES_RHO_WEIGHT"
-        with monkeypatch.context() as changed:
-            changed.setattr(divided, 48)
-            with pytest.raises(LedgerError, match=r"answers other questions than this run asks .*--again"):
-                learned(ledger)
-        again = learned(ledger)
+    given = {"dataset": "towns", "person": "who" if of_persons else None}
+    with Ledger.open(tmp_path / "one.ledger", ApproxDP(4.0, 1e-5), **given) as ledger:
+        found, again = learned(ledger), learned(ledger)
         assert (again.domain, again.spends, again.charge.fresh) == (found.domain, found.spends, False)
-        assert ledger.spent == COST
+        ((*_, drawn),) = learned_schemas(ledger)
+    first, second = [spend.to_json() for spend in found.spends]
+    exchanged = [first | {"rho": second["rho"]}, second | {"rho": first["rho"]}]
+    for name, divided in (("same", [first, second]), ("other", exchanged)):
+        with Ledger.open(tmp_path / f"{name}.ledger", ApproxDP(4.0, 1e-5), **given) as ledger:
+            charge = ledger.charge(COST, found.charge.label, found.charge.key)
+            kept = Draws(ledger, charge, f"qrelease {version('qrelease')}")
+            kept.take(f"a schema: {json.dumps(divided)}", lambda: drawn)
+            if name == "same":
+                assert learned(ledger).domain == found.domain
+            else:
+                with pytest.raises(LedgerError, match=r"answers other questions than this run asks .*--again"):
+                    learned(ledger)
+            assert ledger.spent == COST
 
 
 def test_what_is_left_is_for_the_process_that_learned():

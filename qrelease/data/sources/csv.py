@@ -211,8 +211,8 @@ def _rows(reader: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 class _LineEnds:
-    """Takes rows that end with `\\r\\n` and writes `\\n`: csv quotes what is part of a line end, and a carriage return in
-    a text that is not quoted would end a row for whoever reads it."""
+    """Takes rows that end with `\\r\\n` and writes `\\n`: csv quotes what is part of a line end, and a carriage return
+    that is not in quotes would end a row for whoever reads it."""
 
     def __init__(self, out: TextIO) -> None:
         self._write = out.write
