@@ -108,6 +108,7 @@ def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_p
     # The unit.
     one("input[value=person]").click()
     assert one("#at-most").is_displayed()
+    write("#by", "Kim")
     fine()
     one("input[value=record]").click()
     one("#whose .act").click()
@@ -160,6 +161,7 @@ def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_p
     assert "spent\nepsilon=1, delta=1e-09" in one("#account").text
     release = qr.load(folder / "people-release")
     assert release.domain.names == ("sex", "age", "city", "pay")
+    assert release.domain.review.by == "Kim"
     means = release.table("mean:pay by city")
     sources = dict(zip(means["city"], means["source"], strict=True))
     assert sources.pop("else") in ("measured", "bounds")  # one person, who may be lost in the noise

@@ -320,7 +320,7 @@ def _digest(entry: Mapping[str, Any]) -> str:
 
 
 def to_toml(domain: Domain, head: str = "", notes: Mapping[str, str] | None = None) -> str:
-    """A domain as the text of a schema.toml that `load` reads back to an equal domain.
+    """A domain as the text of a schema.toml that `load` reads back to an equal domain, with who reviewed it.
 
     head    a comment at its top
     notes   comments on the entries of some columns, by their names
@@ -340,7 +340,7 @@ def to_toml(domain: Domain, head: str = "", notes: Mapping[str, str] | None = No
         kept = [r.name for r in domain.person.derive if not r.always and derivation.has_always(records, r)]
         for name in kept:  # of an earlier version: it reads back with the cell that it has
             content["person"]["derive"][name]["missing"] = True
-    return content_to_toml(content, head, notes)
+    return content_to_toml(content | ({} if domain.review is None else domain.review.to_json()), head, notes)
 
 
 def content_to_toml(content: Mapping[str, Any], head: str = "", notes: Mapping[str, str] | None = None) -> str:
@@ -350,6 +350,10 @@ def content_to_toml(content: Mapping[str, Any], head: str = "", notes: Mapping[s
     document = tomlkit.document()
     if head:
         document.add(tomlkit.comment(head))
+        document.add(tomlkit.nl())
+    if (review := _review(content)) is not None:
+        for key, value in review.to_json().items():
+            document.add(key, date.fromisoformat(value) if key == "reviewed_on" else value)
         document.add(tomlkit.nl())
     entries = tomlkit.aot()
     for given in content["attribute"]:

@@ -473,7 +473,8 @@ class Table:
             points.append(None if fine is None else _of_parents(attribute.fine, fine, places))
         attributes = (*self.domain.attributes, *parents.domain.attributes)
         rules = (*self.domain.impossible, *parents.domain.impossible)
-        domain = Domain(attributes, rules, person=self.domain.person)
+        review = self.domain.review if self.domain.review == parents.domain.review else None  # of both, or of neither
+        domain = Domain(attributes, rules, person=self.domain.person, review=review)
         texts = {**parents.texts, **self.texts}
         return Table(domain, tuple(columns), self.persons, any_of(points), texts, self.private_size or JOINED)
 

@@ -99,7 +99,7 @@ class TwoTables:
         number = np.minimum(np.bincount(rows, minlength=len(parents)), person.at_most)
         counted = Attribute(CHILDREN, "coded", codes=person.at_most + 1, ordered=True)
         once = replace(person, at_most=1, weights="records", distinct=())
-        domain = Domain((*parents.domain.attributes, counted), parents.domain.impossible, person=once)
+        domain = replace(parents.domain, attributes=(*parents.domain.attributes, counted), person=once)
         points = (*parents.points, None) if parents.points else ()
         with_number = Table(domain, (*parents.columns, number), parents.persons, points, parents.texts)
         return cls(with_number, joined, children.domain.names)

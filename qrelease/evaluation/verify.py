@@ -35,7 +35,9 @@ from qrelease.mechanisms.quantile_choices import contradiction
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend, cost_from_json
+from qrelease.privacy.resuming import learned_names
 from qrelease.queries.measures import Measure
+from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
 from qrelease.release import checksums, promise
 from qrelease.release.answer_table import MAX_ANSWERS, NUMBERS
@@ -302,10 +304,8 @@ def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
 
     Each has the share of the privacy that its noise says; what one record can use of them is at most all of it.
     """
-    if release.measured_sums is None and not counts:
-        return None
     wrong = _chosen_wrongly(release)
-    if wrong is not None:
+    if wrong is not None or (release.measured_sums is None and not counts):
         return wrong
     costs = [s.cost for s in release.spends if s.what.startswith(_SUM)]
     if len(costs) != 1:
@@ -329,16 +329,24 @@ def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
 def _chosen_wrongly(release: Release) -> str | None:
     """What of the choices of quantiles does not follow from what was paid for them, if anything does not."""
     paid = [s for s in release.spends if s.what.startswith(_CHOOSE)]
-    chosen = () if release.measured_sums is None else release.measured_sums.chosen
-    if not chosen:
+    sums = release.measured_sums
+    said: Any = release.parameters.get("chosen_quantiles")
+    if sums is None or not sums.chosen:
+        if said is not None:
+            return "no quantile was chosen, and the parameters say that some were"
         return f"no quantile was chosen, and {len(paid)} parts of the cost buy choices" if paid else None
     try:
-        cost = cost_from_json(release.parameters["chosen_quantiles"]["cost"])
+        cost, listed = cost_from_json(said["cost"]), [str(text) for text in said["questions"]]
     except (KeyError, TypeError, InvalidInput):
-        return "quantiles were chosen, and the parameters do not say for which cost"
+        return "quantiles were chosen, and the parameters do not say of which questions and for which cost"
     if not isinstance(cost, PureDP | ZCDP):
         return f"no choice of a quantile is bought by {cost}"
-    return contradiction(chosen, cost, paid, release.unit.relation)
+    # The parameters have the words that were asked in, the choices what these mean.
+    asked = {text: str(NumericQuestion.parse(release.domain, text)) for text in sums.questions}
+    if [asked.get(text) for text in listed] != [str(choices.question) for choices in sums.chosen]:
+        chosen = "; ".join(str(choices.question) for choices in sums.chosen)
+        return f"quantiles were chosen of {chosen}, and the parameters say of {'; '.join(listed)}"
+    return contradiction(sums.chosen, cost, paid, release.unit.relation)
 
 
 def _unpaid(release: Release, payers: Sequence[Spend]) -> list[Measurement]:
@@ -635,7 +643,7 @@ def _ledger(release: Release, named: Mapping[str, str] | None, ledger: Mapping[s
         wrong.append(f"it was charged for {entry.get('label')!r}")
     if entry["release"].get("date") != release.date:
         wrong.append(f"it was made on {entry['release'].get('date')}")
-    paid = {e.get("number"): e.get("cost") for e in ledger["entries"] if str(e.get("label", "")).startswith("schema: ")}
+    paid = {e.get("number"): e.get("cost") for e in ledger["entries"] if learned_names(str(e.get("label", "")))}
     wrong += [
         f"its schema was learned for {part.cost}, and entry {part.entry} does not say so"
         for part in release.learned

@@ -6,12 +6,13 @@ their order without gaps. So a process that dies between a draw and its record h
 that came of it, and to draw again is safe. A kept draw answers the question that was asked when it was drawn and no
 other: a run that asks something else is refused.
 
-The rules are those of `ledger_store`: rows are chained by digests. They are deleted when the release is finished.
+The rules are those of `ledger_store`: rows are chained by digests. They are deleted when the release is finished, but
+for a schema that was learned first: whatever else is released over it says what that cost.
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final, Literal
@@ -23,8 +24,8 @@ from qrelease.privacy.ledger_entries import Charge, Entry
 from qrelease.privacy.ledger_store import row_digest
 from qrelease.privacy.ledger_texts import cost_from_text
 
-LEARNED: Final = "schema: "
-"""How the label of a charge for a schema begins; the names of the columns follow."""
+_LEARNED: Final = "schema: "
+_TOGETHER: Final = re.compile(r"[^:]*: a release, after (.*) were learned", re.DOTALL)
 
 MAX_BYTES = 1 << 29
 """Bytes of one draw that are kept; a release with a larger one cannot be resumed, and is paid for anew."""
@@ -33,9 +34,9 @@ _RECORD = b'{"release": '  # how the answer begins of a charge whose release was
 _LOST = b"more was drawn than is kept"  # and of one that cannot be resumed
 _READ = "SELECT asked, drawn, digest FROM draws WHERE charge = ? AND number = ?"
 _ADD = "INSERT INTO draws VALUES (?, ?, ?, ?, ?)"
-_DELETE = "DELETE FROM draws WHERE charge = ?"
+_DELETE = "DELETE FROM draws WHERE charge = ? AND number > ?"
 _OF_WORK = "SELECT id, key FROM entries WHERE key >= ? AND key < ? ORDER BY id DESC"
-_OF_SCHEMAS = "SELECT id, cost, label FROM entries WHERE key >= ? AND key < ? ORDER BY id"
+_BEGUN = "SELECT id, cost, label FROM entries JOIN draws ON charge = id AND number = 1 ORDER BY id"
 _REPLACE = "UPDATE answers SET answer = ?, digest = ? WHERE id = ?"
 _RECORDS = "SELECT id FROM answers WHERE substr(answer, 1, ?) = ?"
 
@@ -73,23 +74,40 @@ def releases(ledger: Ledger) -> dict[int, dict[str, Any]]:
     return {entry: record for entry, record in found.items() if isinstance(record.get("release"), str)}
 
 
-def learned_schemas(ledger: Ledger) -> list[tuple[int, Cost, str, bytes]]:
-    """The schemas that were learned for charges of their own, where they are kept: public, as they were drawn.
+def learned_label(columns: Iterable[str], mechanism: str | None = None) -> str:
+    """The label of a charge for the bins and categories of some columns; also for a release that follows, where named.
 
-    Each is the number of its entry, its cost, the names of the columns that were learned, and what was drawn.
+    mechanism  the name of the one that the release is made by
+    """
+    names = ", ".join(columns)
+    return f"{_LEARNED}{names}" if mechanism is None else f"{mechanism}: a release, after {names} were learned"
+
+
+def learned_names(label: str) -> str | None:
+    """The names of the columns that a charge of that label was for, as a text; None where none was learned."""
+    together = _TOGETHER.fullmatch(label)
+    return label.removeprefix(_LEARNED) if label.startswith(_LEARNED) else together[1] if together else None
+
+
+def learned_schemas(ledger: Ledger) -> list[tuple[int, Cost, str, bytes]]:
+    """The schemas that were learned, where they are kept: public, as they were drawn.
+
+    Each is the number of its entry, its cost, which paid for a release too where one was charged with it, the names of
+    the columns that were learned, and what was drawn.
     """
     store, found = ledger.store, []
     with store.reading():
         if not store.has("draws"):
             return []
-        for entry, cost, label in store.execute(_OF_SCHEMAS, ("schema ", "schema!")).fetchall():
-            kept = store.execute(_READ, (entry, 1)).fetchone()
-            if kept is None:
+        for entry, cost, label in store.execute(_BEGUN, ()).fetchall():
+            names = learned_names(label)
+            kept = None if names is None else store.execute(_READ, (entry, 1)).fetchone()
+            if names is None or kept is None:
                 continue
             asked, drawn, digest = kept
             if not isinstance(drawn, bytes) or digest != row_digest("", entry, 1, asked, sha256(drawn).hexdigest()):
                 raise store.damaged()
-            found.append((entry, cost_from_text(cost), label.removeprefix(LEARNED), drawn))
+            found.append((entry, cost_from_text(cost), names, drawn))
     return found
 
 
@@ -185,11 +203,13 @@ class Draws:
         self.charge, self._program = charge, program
         self._ledger, self._store = ledger, ledger.store
         self._taken, self._last, self._keeping = 0, "", True
+        self._staying = 0  # so many of the first draws stay when the release is finished
 
-    def take(self, asked: str, draw: Callable[[], bytes]) -> bytes:
+    def take(self, asked: str, draw: Callable[[], bytes], *, stays: bool = False) -> bytes:
         """The next draw: the kept one, or what `draw` gives, which is durable before this returns.
 
         asked  what it is an answer to, public; `LedgerError` if another question was asked at this place before
+        stays  whether it stays in the ledger when the release is finished, as those before it do
         """
         asked = f"{self._program}: {asked}"
         with self._store.reading():
@@ -204,6 +224,8 @@ class Draws:
             with self._store.writing():
                 kept = self._kept(asked) or self._keep(asked, new)
         self._taken += 1
+        if stays:
+            self._staying = self._taken
         drawn, self._last = kept
         return drawn
 
@@ -218,7 +240,7 @@ class Draws:
             if self._store.answer(self.charge.id) is not None:
                 raise LedgerError(f"the release of the charge of {self.charge.time} was begun by another process")
             if self._store.has("draws"):
-                self._store.execute(_DELETE, (self.charge.id,))
+                self._store.execute(_DELETE, (self.charge.id, self._staying))
             self._ledger.store_answer(self.charge, _LOST)
         self._keeping = False
 
@@ -253,13 +275,13 @@ class Draws:
         return row_digest(self._last, self.charge.id, self._taken + 1, asked, sha256(drawn).hexdigest())
 
     def finish(self, record: bytes) -> None:
-        """The release was made: the same work is a new charge from now on, and what was drawn is deleted.
+        """The release was made: the same work is a new charge from now on, and draws that are not to stay are deleted.
 
         record  what the ledger says of it, see `finished`
         """
         with self._store.writing():
             if self._store.has("draws"):
-                self._store.execute(_DELETE, (self.charge.id,))
+                self._store.execute(_DELETE, (self.charge.id, self._staying))
             if self._keeping:
                 self._ledger.store_answer(self.charge, record)
             else:  # in the place of `_LOST`

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -37,7 +37,7 @@ from qrelease.privacy.costs import Cost, Neighbours, Spend, check_cost
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, TableDigests
-from qrelease.privacy.resuming import LEARNED, Draws, finished, is_of_release, key_of, learned_schemas
+from qrelease.privacy.resuming import Draws, finished, is_of_release, key_of, learned_label, learned_schemas
 from qrelease.privacy.unit import Unit
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.workload import Workload
@@ -50,7 +50,7 @@ from qrelease.statistics.estimate import Estimate
 from qrelease.statistics.estimator import Estimator
 
 _SCHEMA: Final = "a schema"
-"""What the first draw is called where a schema is learned."""
+"""What the first draw is called where a schema is learned; what the parts of its cost bought follows."""
 
 _IN_RHO: Final = ("auto", "gaussian", "maxent", "mwem", "records")
 
@@ -357,13 +357,12 @@ class Curator:
         if keeps:
             key = self._learning_key(cost, mechanism, again=again)
         parts = learning.column_costs(self.domain, cost)
-        label = f"{LEARNED}{', '.join(parts)}"
+        label = learned_label(parts, mechanism)
         left: Left | None = None
         if isinstance(cost, learning.OneAccount):
             assert mechanism is not None
             whole: Cost = cost.whole
             left = Left.of(cost.release, mechanism, self._ledger)
-            label = f"{mechanism}: a release, after {', '.join(parts)} were learned"
         else:
             whole = cost
         charge = self._ledger.charge(whole, label, key, rows=rows, changed_rows=True)  # it was said
@@ -374,10 +373,11 @@ class Curator:
         def draw() -> bytes:
             return json.dumps(domain_to_json(learning.learn(private, cost))).encode()
 
+        spends = learning.spends(self.domain, cost)
         draws = self._draws(charge) if keeps else None
-        found = draw() if draws is None else draws.take(_SCHEMA, draw)
+        found = draw() if draws is None else draws.take(_schema_asked(spends), draw)
         learned = replace(domain_from_json(json.loads(found)), review=self.domain.review)
-        return Learned(learned, charge, learning.spends(self.domain, cost), left)
+        return Learned(learned, charge, spends, left)
 
     def _draws(self, charge: Charge) -> Draws:
         """What was drawn under a charge, from the first draw on."""
@@ -528,7 +528,11 @@ class Curator:
             raise InvalidInput("the schema was charged to another ledger: learn here")
 
     def _learned_before(self) -> tuple[SchemaCost, ...]:
-        """What was paid for the bins and categories of this schema, where the ledger has kept what was learned."""
+        """What was paid for the bins and categories of this schema, where the ledger has kept what was learned.
+
+        Where one charge paid for them and for another release, that is what is told: what is over them is about the
+        same records, and no smaller cost is one in (ε, δ) that covers them.
+        """
         found = []
         for entry, cost, names, drawn in learned_schemas(self._ledger):
             kept = domain_from_json(json.loads(drawn))
@@ -553,7 +557,7 @@ class Curator:
         charge, draws = learned.charge, None
         if self._ledger.store.place is not None and not is_insecure(self._entropy):
             draws = self._draws(charge)
-            draws.take(_SCHEMA, _not_drawn)  # the release begins after it
+            draws.take(_schema_asked(learned.spends), _not_drawn, stays=True)  # the release begins after it
         private = self._private(charge.key, cost, draws)
         private.spends += [Spend(spend.what, self._unit.of_a_record(spend.cost)) for spend in learned.spends]
         return Paid(charge, cost, mechanism, described, workload, private, self._ledger, self._unit)
@@ -881,6 +885,13 @@ def _described(mechanism: Mechanism) -> bool:
     if not type(mechanism).__module__.startswith("qrelease."):
         return False
     return all(_written_out(getattr(mechanism, f.name)) for f in fields(mechanism))  # type: ignore[arg-type]
+
+
+def _schema_asked(spends: Sequence[Spend]) -> str:
+    """What the draw of a schema answers. One that was drawn for other parts of its cost is not taken for it: the
+    completed schema would say a noise of each column that it does not have, and a release might spend what is not left.
+    """
+    return f"{_SCHEMA}: {json.dumps([spend.to_json() for spend in spends])}"
 
 
 def _not_drawn() -> NoReturn:

@@ -27,7 +27,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, final
 
@@ -133,6 +133,16 @@ class SampleAndAggregate:
     def _called(self) -> str:
         """The function without the folder that it is in."""
         return Path(self.function).name
+
+    def to_json(self) -> dict[str, Any]:
+        """The parameters, as an estimate lists them.
+
+        Returns
+        -------
+        dict
+            By name; of the function without the folder that it is in, which is the holder's own.
+        """
+        return asdict(self) | {"function": self._called}
 
     def _moved(self, cost: Cost, neighbours: Neighbours) -> int:
         """The sensitivity of the sum of the answers in steps: Δ₁ under pure ε, else Δ₂²."""

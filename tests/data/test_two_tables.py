@@ -8,7 +8,7 @@ import pytest
 from planes import FLIGHTS, KIND, PERSON, PLANES, M, made
 
 from qrelease.data.attribute import Attribute
-from qrelease.data.domain import Domain
+from qrelease.data.domain import Domain, Review
 from qrelease.data.person import CHILDREN, Person
 from qrelease.data.table import Table
 from qrelease.data.two_tables import TwoTables
@@ -95,6 +95,17 @@ def test_two_frames_are_read_as_two_files_are(of_children, of_parents, tmp_path)
         assert table.domain == same.domain
         assert [c.tolist() for c in table.columns] == [c.tolist() for c in same.columns]
     assert found.parents.columns[1].tolist() == [2, 1, 0]
+
+
+def test_both_tables_say_who_reviewed_their_schema():
+    frames = pd.DataFrame({"plane": ["N1"], "late": ["no"]}), pd.DataFrame({"plane": ["N1"], "seats": [1]})
+    both = TwoTables.from_frames(*frames, f'reviewed_by = "Kim"\nreviewed_on = 2026-01-31\n{SCHEMA}')
+    assert both.parents.domain.review == both.children.domain.review == Review("Kim", "2026-01-31")
+    late, seats = (
+        Domain((a,), person=PERSON, review=Review(by)) for a, by in zip(FLIGHTS, ("Kim", "Lee"), strict=False)
+    )
+    rows = [Table.of_persons(domain, [np.zeros(1, int)], ["N1"]) for domain in (late, seats)]
+    assert rows[0].joined(rows[1]).domain.review is None  # which nobody reviewed as a whole
 
 
 def test_frames_that_are_no_pair_are_refused():

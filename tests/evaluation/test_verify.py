@@ -462,7 +462,7 @@ GRADED = Table(GRADES, (TABLE.columns[0], np.searchsorted((2, 4, 6, 9), ROWS[2],
 
 def chosen(folder, cost, neighbours="add-remove"):
     """A release of three quantiles by group that were chosen, and of one of everybody."""
-    asked = ["quantile(.25,.5):grade by sex", "quantile(.9):grade"]
+    asked = ["quantile( .25 , .5 ):grade by sex", "histogram:grade", "quantile(.9):grade"]
     with qr.Ledger.open(None, cost, dataset="people", neighbours=neighbours) as ledger:
         mechanism = qr.NumberSums(asked, quantiles="exponential")
         release = qr.Curator(GRADED, ledger).release(mechanism, qr.Workload.marginals(GRADES, 1), cost)
@@ -509,6 +509,22 @@ def no_cost(content):
     del content["parameters"]["chosen_quantiles"]
 
 
+def other_questions(change):
+    """A forgery of the questions whose quantiles the parameters say were chosen."""
+
+    def forged(content):
+        said = content["parameters"]["chosen_quantiles"]
+        said["questions"] = change(said["questions"])
+
+    return forged
+
+
+def unchosen(content):
+    """Choices that the parameters alone tell of."""
+    del content["numbers"]["chosen"]
+    content["spends"] = [s for s in content["spends"] if not s["what"].startswith("select quantile")]
+
+
 CHOSEN = {
     "a reach of half as many ranks": scaled("reach", 0, by=0.5),
     "no reach": scaled("reach", 1, by=0.0),
@@ -518,6 +534,13 @@ CHOSEN = {
     "another cost": other_cost,
     "ends of other ranks": other_ranks,
     "no cost": no_cost,
+    "one question less": other_questions(lambda listed: listed[:1]),
+    "another order": other_questions(lambda listed: listed[::-1]),
+    "a question that was not asked": other_questions(lambda listed: [listed[0], "quantile(.8):grade"]),
+    "one asked in other words": other_questions(lambda listed: [listed[0], "quantile(0.9):grade"]),
+    "a text": other_questions(lambda listed: listed[0]),
+    "a number": other_questions(lambda listed: 2),
+    "no choices": unchosen,
 }
 
 

@@ -1,13 +1,15 @@
 """A learned schema as a file, which says what each part cost; and as the first part of a release."""
 
+import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from importlib.metadata import version
 
 import numpy as np
 import pytest
 from towns import OPEN, frame
 
-from qrelease.data.domain import Domain
+from qrelease.data.domain import Domain, Review
 from qrelease.data.person import Person
 from qrelease.data.schema import load
 from qrelease.data.table import Table
@@ -23,6 +25,7 @@ from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.conversions import zcdp_of
 from qrelease.privacy.ledger import Ledger
+from qrelease.privacy.resuming import Draws, learned_schemas, public_part
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 from qrelease.release.reader import load as read_release
@@ -45,6 +48,12 @@ def test_the_file_is_the_domain_and_names_the_charge(learned, tmp_path):
     assert head.startswith("#")
     assert f"Learned from records, for {COST}" in text
     assert f"charge {learned.charge.id} of the ledger, {learned.charge.time}" in text
+
+
+def test_the_file_says_who_reviewed_the_schema_that_left_it_open(learned):
+    review = Review("Kim", "2026-01-31")
+    text = replace(learned, domain=replace(learned.domain, review=review)).to_toml()
+    assert load(text).review == review
 
 
 def test_it_is_shown_in_a_line_and_not_with_every_category(learned):
@@ -204,6 +213,65 @@ def test_a_run_that_was_cut_off_goes_on_with_its_schema_and_draws_for_free(tmp_p
         assert not curator.has_learned_for(MADE, COST)
         assert begun(ledger, again=True)[0].charge.fresh
         assert ledger.spent == ApproxDP(4.0, 2e-6)
+
+
+def test_another_release_over_a_schema_that_a_release_was_charged_with_says_what_that_cost(tmp_path):
+    """Its bins and categories are of the same records: before that release is finished, and after."""
+    with Ledger.open(tmp_path / "towns.ledger", ApproxDP(4.0, 1e-5), dataset="towns") as ledger:
+        found, viewed = begun(ledger)
+        workload = Workload.marginals(found.domain, 2)
+        paid = viewed.pay(MADE, workload, found.left.cost, learned=found)
+        first, cost = paid.release(), ApproxDP(0.5, 1e-7)
+        asked = Laplace(), Workload.marginals(found.domain, 1), PureDP(0.25)
+        others = [viewed.release(*asked, changed_rows=True)]
+        paid.finish(first)
+        again = viewed.pay(MADE, workload, cost)
+        others.append(again.release())
+        others[-1].save(tmp_path / "out")
+        again.finish(others[-1])
+        for release in others:
+            assert [(p.columns, p.cost, p.entry) for p in release.learned] == [(("hours", "town"), COST, 2)]
+        assert read_release(tmp_path / "out").learned == others[-1].learned
+        assert cost_with_schema(others[-1]) == ApproxDP(2.5, COST.delta + cost.delta)
+        assert first.learned == ()
+        assert cost_with_schema(first) == COST  # which is of both
+        held = public_part(ledger)
+        public = Domain.coded({"a": 2})
+        rows = Table(public, (np.arange(9) % 2,))
+        asked = Laplace(), Workload.marginals(public, 1), PureDP(0.1)
+        assert Curator(rows, ledger).release(*asked, changed_rows=True).learned == ()
+    checks = {check.name: check for check in verify(tmp_path / "out", ledger=held).checks}
+    assert checks["ledger"].holds, checks["ledger"]
+
+
+@pytest.mark.parametrize("of_persons", [False, True])
+def test_a_schema_that_was_drawn_for_other_parts_of_its_cost_is_refused(of_persons, tmp_path):
+    """A version that divides otherwise would say of each column a cost that it was not drawn for."""
+    domain = replace(OPEN, person=Person("who", 2)) if of_persons else OPEN
+    people = Table.from_frame(frame(60).assign(who=[i // 2 for i in range(60)]), domain)
+
+    def learned(ledger):
+        curator = Curator(people, ledger)
+        return curator.learn(COST) if of_persons else curator.learn_for(MADE, COST)
+
+    given = {"dataset": "towns", "person": "who" if of_persons else None}
+    with Ledger.open(tmp_path / "one.ledger", ApproxDP(4.0, 1e-5), **given) as ledger:
+        found, again = learned(ledger), learned(ledger)
+        assert (again.domain, again.spends, again.charge.fresh) == (found.domain, found.spends, False)
+        ((*_, drawn),) = learned_schemas(ledger)
+    first, second = [spend.to_json() for spend in found.spends]
+    exchanged = [first | {"rho": second["rho"]}, second | {"rho": first["rho"]}]
+    for name, divided in (("same", [first, second]), ("other", exchanged)):
+        with Ledger.open(tmp_path / f"{name}.ledger", ApproxDP(4.0, 1e-5), **given) as ledger:
+            charge = ledger.charge(COST, found.charge.label, found.charge.key)
+            kept = Draws(ledger, charge, f"qrelease {version('qrelease')}")
+            kept.take(f"a schema: {json.dumps(divided)}", lambda: drawn)
+            if name == "same":
+                assert learned(ledger).domain == found.domain
+            else:
+                with pytest.raises(LedgerError, match=r"answers other questions than this run asks .*--again"):
+                    learned(ledger)
+            assert ledger.spent == COST
 
 
 def test_what_is_left_is_for_the_process_that_learned():

@@ -1,5 +1,6 @@
 """Sample and aggregate: what limits do, what it costs, and that blocks by position are convicted."""
 
+import json
 from itertools import product
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.audit import Distribution, compare, laplace_distribution
 from qrelease.privacy.costs import Neighbours, PureDP
+from qrelease.privacy.ledger import Ledger
+from qrelease.release.curator import Curator
 from qrelease.statistics.sample_and_aggregate import STEPS, SampleAndAggregate
 from tests.statistics.doors import door
 
@@ -25,6 +28,17 @@ def test_a_regression_coefficient_is_estimated():
     assert abs(result.value - 3) < 1
     assert result.interval[0] < 3 < result.interval[1]
     assert statistic.error_bound(table.domain, 20_000, cost, Neighbours.ADD_REMOVE, beta=0.05) < 1
+
+
+def test_an_estimate_does_not_tell_in_which_folder_the_function_is():
+    table, cost = Table(Domain.coded({"x": 20}), (np.arange(40) % 20,)), PureDP(1.0)
+    statistic = SampleAndAggregate(("x",), f"{FUNCTIONS}:average", 0, 19, blocks=4)
+    with Ledger.open(None, cost) as ledger:
+        found = Curator(table, ledger).estimate(statistic, cost)
+    for told in (str(found), found.html(), json.dumps(found.to_json())):
+        assert str(FUNCTIONS.parent) not in told
+    assert found.parameters["function"] == "functions.py:average"
+    assert found.parameters["columns"] == ("x",)
 
 
 def mixture(values, blocks, assign):

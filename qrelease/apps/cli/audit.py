@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of, own_mechanism
 from qrelease.apps.cli.shared import entropy_of, neighbours_option, seed_option
 from qrelease.errors import InvalidInput, QReleaseError
@@ -136,13 +135,12 @@ def _audit_doors(arguments: argparse.Namespace) -> int:
     if arguments.insecure_seed is not None:
         raise InvalidInput("--doors has insecure seeds of its own: leave out --insecure-seed")
     cost = cost_of(arguments.epsilon, arguments.delta)
-    with elapsed("at the doors"):
-        relation = Neighbours.parse(arguments.neighbours)
-        if name in SCENES:
-            found = audit_commands(name, cost, relation, at_most=arguments.at_most)
-        else:
-            made = Online(alpha=0.2, beta=0.05) if name == "online" else mechanism_of(name)
-            found = audit_doors(name, made, cost, relation, _serving, at_most=arguments.at_most)
+    relation = Neighbours.parse(arguments.neighbours)
+    if name in SCENES:
+        found = audit_commands(name, cost, relation, at_most=arguments.at_most)
+    else:
+        made = Online(alpha=0.2, beta=0.05) if name == "online" else mechanism_of(name)
+        found = audit_doors(name, made, cost, relation, _serving, at_most=arguments.at_most)
     for door in found:
         print(json.dumps(door.to_json()) if arguments.json else door)
     if not arguments.json and not any(door.convicted for door in found):

@@ -104,13 +104,20 @@ class Studio:
         return json_response(found.to_json())
 
     async def schema(self, request: Request) -> Response:
-        """Write the schema that was reviewed, with the unit of what is promised; or look at its columns only."""
-        body = await _body(request, ("content", "save"), texts=False)
+        """Write the schema that was reviewed, with the unit of what is promised; or look at its columns only.
+
+        Who reviewed it may be said by a name.
+        """
+        body = await _body(request, ("content", "save", "by"), texts=False)
         if self._review is None:
             raise InvalidInput("choose a file first")
         if body.get("save") is not True:
             return json_response(described_universe(self._review.domain(body.get("content"), self.folder)))
-        self._schema = await asyncio.to_thread(self._review.save, body.get("content"), self.folder)
+        by = body.get("by")
+        if by is not None and not isinstance(by, str):
+            raise InvalidInput("who reviewed the schema must be a text")
+        name = (by or "").strip() or None
+        self._schema = await asyncio.to_thread(self._review.save, body.get("content"), self.folder, name)
         return json_response({"schema": self._schema.name, **described_universe(load(self._schema))})
 
     async def price(self, request: Request) -> Response:

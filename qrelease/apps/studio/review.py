@@ -100,18 +100,25 @@ class Review:
                 raise InvalidInput(f"{self.data.name} has no column {name!r}")
         return domain
 
-    def save(self, given: Any, folder: Folder) -> Path:
-        """The schema file of a reviewed content: one that says the same, or a new one."""
+    def save(self, given: Any, folder: Folder, by: str | None = None) -> Path:
+        """The schema file of a reviewed content: one that says the same, or a new one, with the day of the review.
+
+        by  a name or an office, where the person who reviewed it gave one; a file that names others is left as it is
+        """
         content = {**given, "impossible": list(self.rules)} if isinstance(given, dict) and self.rules else given
         domain, stem = self.domain(content, folder), dataset_name(self.data)
-        if self.schema is not None and _says(self.schema, domain):
+        if self.schema is not None and _says(self.schema, domain) and by in (None, _reviewer(self.schema)):
             return self.schema
         for name in folder.listed()["schemas"]:
-            if name.startswith(stem) and _says(folder.path / name, domain):
-                return folder.path / name
-        file = folder.free_name(stem, ".toml")
+            there = folder.path / name
+            if name.startswith(stem) and _says(there, domain) and _reviewer(there) == by:
+                return there
+        said = {} if by is None else {"reviewed_by": by}
+        said["reviewed_on"] = date.today().isoformat()  # the day where the reviewer is
+        head = HEAD if self.schema is None else CHANGED.format(self.schema.name)
+        text, file = content_to_toml(content | said, head), folder.free_name(stem, ".toml")
         with written(file) as out:
-            out.write(content_to_toml(content, HEAD if self.schema is None else CHANGED.format(self.schema.name)))
+            out.write(text)
         return file
 
 
@@ -136,6 +143,12 @@ def _says(schema: Path, domain: Domain) -> bool:
         return load(schema) == domain
     except InvalidInput:
         return False
+
+
+def _reviewer(schema: Path) -> str | None:
+    """Who a schema says reviewed it, of one that can be read."""
+    review = load(schema).review
+    return None if review is None else review.by
 
 
 def _plain(value: Any) -> Any:

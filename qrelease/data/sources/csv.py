@@ -210,9 +210,21 @@ def _rows(reader: Iterator[list[str]]) -> Iterator[list[str]]:
         yield from filter(None, reader)
 
 
+class _LineEnds:
+    """Takes rows that end with `\\r\\n` and writes `\\n`: csv quotes what is part of a line end, and a carriage return
+    that is not in quotes would end a row for whoever reads it."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._write = out.write
+
+    def write(self, row: str) -> int:
+        """Write one row."""
+        return self._write(row[:-2] + "\n")
+
+
 def write_rows(out: TextIO, header: Sequence[str], chunks: Iterable[Iterable[Sequence[object]]]) -> None:
     """A header and then the rows of every chunk, as CSV with `\\n` line ends."""
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(_LineEnds(out), lineterminator="\r\n")
     writer.writerow(header)
     for rows in chunks:
         writer.writerows(rows)

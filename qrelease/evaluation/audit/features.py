@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
+from itertools import chain
 from numbers import Real
 from typing import Any, Final
 from zlib import crc32
@@ -32,6 +33,16 @@ _PLACED_RUNS: Final = 100
 """So many transcripts of either input show where their numbers are, for the names of columns."""
 
 _ZERO_BIT: Final = -2_000.0  # below the exponent of any bit of a float
+
+
+class _Empty:
+    """What stands in the place of a list, an array or a mapping of nothing: a word, which adds nothing to a length."""
+
+    def __repr__(self) -> str:
+        return "empty"
+
+
+_EMPTY: Final = _Empty()
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+>")
 
 
@@ -66,7 +77,8 @@ class Reading:
         else:
             rows = [_rows(batch, words) for batch in batches]
             lengths = {length for _, found in rows for length in found}
-            places, varying, named = _places(batches, max(1, *lengths)), len(lengths) > 1, False
+            width = max(1, *(table.shape[1] for table, _ in rows))
+            places, varying, named = _places(batches, width), len(lengths) > 1, False
             tables = [_padded(table, len(places)) for table, _ in rows]
         both = np.concatenate(tables)
         bits = [i for i in range(len(places)) if len(np.unique(both[:, i])) > MAX_SINGLE_VALUES]
@@ -162,13 +174,13 @@ def _places(batches: Sequence[OutputBatch], width: int) -> tuple[str, ...]:
 
 
 def _rows(batch: OutputBatch, words: dict[float, str]) -> tuple[Floats, Sequence[int]]:
-    """A batch as (n, width) floats, and how many numbers each transcript has, (n,); adds to `words`."""
+    """A batch as (n, width) floats, and how many numbers and words each transcript has, (n,); adds to `words`."""
     if isinstance(batch, np.ndarray) and batch.dtype.kind in "biuf":
         table = batch.reshape(len(batch), -1).astype(np.float64)
         return table, [table.shape[1]] * len(table)
     flat = [list(numbers_in(transcript, words)) for transcript in batch]
-    lengths = [len(row) for row in flat]
-    width = max(lengths)
+    empty = float(crc32(repr(_EMPTY).encode()))
+    lengths, width = [len(row) - row.count(empty) for row in flat], max(map(len, flat))
     table = np.full((len(flat), width), np.nan)
     for row, numbers in zip(table, flat, strict=True):
         row[: len(numbers)] = numbers
@@ -205,7 +217,16 @@ def leaves(transcript: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _parts(transcript: Any) -> Iterator[tuple[str, Any]] | None:
-    """What a transcript is made of, each with its place in it; None if it is one thing."""
+    """What a transcript is made of, each with its place in it; None if it is one thing. Of one that is empty that
+    is told, in its place: which of two lists is the empty one shows in no length, where the other makes up for it."""
+    found = _contents(transcript)
+    if found is None:
+        return None
+    first = next(found, ("", _EMPTY))
+    return chain([first], found)
+
+
+def _contents(transcript: Any) -> Iterator[tuple[str, Any]] | None:
     if hasattr(transcript, "__array__"):  # arrays, and columns and frames of other libraries
         array = transcript if isinstance(transcript, np.ndarray) else np.asarray(transcript)
         return _items(array.ravel().tolist()) if array.ndim else iter([("", array.tolist())])

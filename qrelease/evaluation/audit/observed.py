@@ -9,7 +9,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from typing import Any, Final, final
 
@@ -19,6 +18,7 @@ from qrelease.data.domain import Domain
 from qrelease.data.person import Person
 from qrelease.data.table import Table
 from qrelease.evaluation.audit.noisy import allowed
+from qrelease.evaluation.audit.sampling import counted
 from qrelease.privacy.costs import Neighbours
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
@@ -197,17 +197,23 @@ def differences(
         pairs = neighbouring(neighbours) if at_most is None else neighbouring_persons(neighbours, at_most)
     unit = Unit.of(neighbours, pairs[0][0].domain)
     relation = unit.relation  # of records, by which fields are noisy
-    seen = cache(lambda table: [door(table, neighbours, seed) for seed in range(seeds)])
+    tables = dict.fromkeys(table for pair in pairs for table in pair)
+    with counted(len(tables) * seeds, f"{name}, {mechanism}") as bar:
+        seen: dict[Table, list[Seen]] = {table: [] for table in tables}
+        for table, runs in seen.items():
+            for seed in range(seeds):
+                runs.append(door(table, neighbours, seed))
+                bar.update()
     found: list[Difference] = []
     paths: set[str] = set()
     for first, second in pairs:
         label = f"{unit}, {len(first)} and {len(second)} records"
-        for one, two in zip(seen(first), seen(second), strict=True):
+        for one, two in zip(seen[first], seen[second], strict=True):
             paths |= {*one, *two}
             found += _apart(label, one, two, mechanism, relation)
-        found += _without_noise(label, seen(first), seen(second), mechanism, relation)
+        found += _without_noise(label, seen[first], seen[second], mechanism, relation)
     distinct = {(d.pair, d.path): d for d in reversed(found)}
-    refused = all(map(_is_refused, (run for pair in pairs for table in pair for run in seen(table))))
+    refused = all(map(_is_refused, (run for pair in pairs for table in pair for run in seen[table])))
     return DoorAudit(name, mechanism, len(pairs), len(paths), tuple(reversed(distinct.values())), refused)
 
 

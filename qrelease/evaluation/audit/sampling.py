@@ -117,9 +117,9 @@ def audit(
         return judged(mechanism, first, second, claim, samples=runs, confidence=confidence, entropy=source, bar=bar)
 
 
-def counted(runs: int) -> Any:
+def counted(runs: int, what: str = "runs") -> Any:
     """The progress of so many runs in all."""
-    return progress(total=runs, desc="runs", unit=" runs", lines=_LINE_SECONDS)
+    return progress(total=runs, desc=what, unit=" runs", lines=_LINE_SECONDS)
 
 
 def judged(

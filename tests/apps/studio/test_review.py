@@ -1,5 +1,9 @@
 """A draft, what a person makes of it, and the schema file that comes of it."""
 
+import json
+import tomllib
+from datetime import date
+
 import pytest
 from studios import PUBLIC, SECRETS
 
@@ -42,6 +46,27 @@ def test_what_is_reviewed_is_written_once(page):
     assert page.reviewed(PUBLIC[1:], person={"column": "name", "at_most": 3})["schema"] == "people-3.toml"
     assert load(folder / "people-3.toml").at_most == 3
     assert sorted(f.name for f in folder.glob("*.toml")) == ["people-2.toml", "people-3.toml", "people.toml"]
+
+
+def test_who_reviewed_it_is_written_where_a_name_is_given(page):
+    folder, before = page.studio.folder.path, date.today().isoformat()
+    page.good("draft", {"file": "people.csv"})
+    asked = {"content": content(*PUBLIC), "save": True}
+    reviews = {}
+    for by in ("", " Kim ", "Lee", "Kim"):
+        name = page.good("schema", {**asked, "by": by})["schema"]
+        reviews[name] = load(folder / name).review
+    assert page.good("schema", asked)["schema"] == "people.toml"  # of nobody in particular
+    assert [review.by for review in reviews.values()] == [None, "Kim", "Lee"]
+    assert all(before <= review.on <= date.today().isoformat() for review in reviews.values())
+    assert tomllib.loads((folder / "people-2.toml").read_text())["reviewed_on"] == date.fromisoformat(before)
+    for wrong, said in ((["Kim"], "must be a text"), ("Kim\nLee", "must be a text of one line")):
+        assert said in page.bad("schema", {**asked, "by": wrong})
+    assert len(list(folder.glob("people*"))) == 4  # the data, and three schemas
+    page.reviewed(PUBLIC)
+    made = page.release()
+    manifest = json.loads((folder / made["folder"] / "release.json").read_text())
+    assert manifest["domain"]["reviewed_on"] >= before
 
 
 def test_looking_at_columns_writes_nothing(page):

@@ -14,7 +14,8 @@ from strategies import domains
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.schema_draft import draft
-from qrelease.data.sources.csv import CHUNK, write_csv
+from qrelease.data.sources.csv import CHUNK, PLAIN, CsvReader, write_csv
+from qrelease.data.sources.csv_blocks import BlockCsvReader
 from qrelease.data.sources.encoder import REMEMBERED_VALUES
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
@@ -164,6 +165,19 @@ def test_written_rows_read_back_to_their_codes(tmp_path_factory, domain, seed):
     path = tmp_path_factory.mktemp("rows") / "synthetic.csv"
     write_csv(path, domain, records, rng)
     assert codes(Table.read_csv(path, domain)) == [column.tolist() for column in records]
+
+
+@pytest.mark.parametrize("text", ["a\rb", "\r", "a\nb", "a\r\nb", "\x85", "\u2028", 'q"\r"'])
+def test_a_text_with_the_end_of_a_line_in_it_is_read_back(text, tmp_path):
+    domain = Domain((Attribute("t", "category", categories=(text, "y")), Attribute(f"b{text}", "coded", codes=3)))
+    records = [np.array([0, 1, 0]), np.array([0, 1, 2])]
+    write_csv(tmp_path / "out.csv", domain, records, np.random.default_rng(0))
+    content = (tmp_path / "out.csv").read_bytes().decode()
+    assert content.endswith("\n")
+    assert not content.endswith("\r\n")
+    for reader in (CsvReader, BlockCsvReader):
+        found = Table.of_reader(reader(tmp_path / "out.csv", PLAIN), domain)
+        assert [column.tolist() for column in found.columns] == [column.tolist() for column in records]
 
 
 def test_write_csv_shows_header_labels_and_further_columns():

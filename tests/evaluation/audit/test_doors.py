@@ -1,5 +1,7 @@
 """The standing adversary: everything that can be observed of neighbouring tables, and twins that leak in every way."""
 
+import contextlib
+import io
 import json
 import logging
 import sys
@@ -8,6 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 from in_process import in_process as command_in_process
 
+from qrelease._util.bars import LogLines
 from qrelease.apps.cli import main
 from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of
 from qrelease.apps.server.in_process import in_process
@@ -15,6 +18,7 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation.audit.commands import release_command, started
 from qrelease.evaluation.audit.doors import alike, audit_doors, command_door, curator_door
 from qrelease.evaluation.audit.observed import differences, neighbouring
+from qrelease.evaluation.audit.sampling import counted
 from qrelease.mechanisms.base import Mechanism
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.private_data import Private
@@ -262,6 +266,25 @@ def test_an_audit_in_which_every_table_is_refused_says_so(seen):
     made = differences("command line", "numbers", lambda table, *_: seen if len(table) < 2 else {"0/exit": 0}, ADD)
     assert made.convicted
     assert not made.refused
+
+
+class Terminal(io.StringIO):
+    """Where a person looks."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_an_audit_says_how_far_it_is_run_by_run():
+    """Of each table once; in a pipe it is lines, twice a minute, as a command that is run takes seconds."""
+    tables = {id(table) for pair in neighbouring(ADD) for table in pair}
+    with contextlib.redirect_stderr(Terminal()) as seen:
+        differences("command line", "numbers", lambda *_: {"exit": 0}, ADD, seeds=2)
+    assert "command line, numbers: " in seen.getvalue()
+    assert f"0/{2 * len(tables)} " in seen.getvalue()
+    with contextlib.redirect_stderr(io.StringIO()), counted(2, "doors") as bar:
+        assert isinstance(bar, LogLines)
+        assert bar.mininterval == 30
 
 
 def test_the_command_says_what_was_found(capsys, monkeypatch):

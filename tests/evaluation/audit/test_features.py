@@ -106,6 +106,30 @@ def test_named_values_are_compared_by_name():
     assert columns[2, 2] == 4
 
 
+@pytest.mark.parametrize("empty", [[], (), {}, np.empty((2, 0))])
+def test_a_part_that_is_empty_is_told_from_one_that_is_not(empty):
+    """Also where another part makes up for the length, and among so many values that columns go by quantiles."""
+
+    def noise(entropy):
+        return int(discrete_laplace(Fraction(40), 1, entropy)[0])
+
+    def happens(chance, entropy):
+        return int(entropy.words(1)[0]) < chance * 2**64
+
+    def swapped(data, entropy):
+        return (empty, [noise(entropy)]) if happens(0.9 if data else 0.1, entropy) else ([noise(entropy)], empty)
+
+    def rare(data, entropy):
+        return empty if data and happens(0.02, entropy) else [noise(entropy)]
+
+    assert audit(swapped, 0, 1, ONE, samples=4_000, entropy=Entropy.insecure(3)).convicted
+    for told in (rare, lambda data, entropy: {"found": rare(data, entropy)}):
+        assert audit(told, 0, 1, ONE, samples=8_000, entropy=Entropy.insecure(3)).convicted
+    columns = Reading.of([empty, [1.0]]).columns([empty, [1.0], empty])
+    assert (columns[0] == columns[2]).all()
+    assert columns[:, 1].tolist() == [0, 1, 0]
+
+
 def test_columns_are_numbers_lowest_bits_and_summaries():
     values = np.array([1.0, 0.75, -6.0, 2.0**-1074, 0.1, 0.0, np.inf, np.nan])
     assert lowest_bit(values)[:7].tolist() == [0, -2, 1, -1074, -55, -2000, -2000]

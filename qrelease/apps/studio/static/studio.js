@@ -127,7 +127,7 @@ for (const radio of document.querySelectorAll("[name=unit]")) radio.addEventList
 one("whose").addEventListener("submit", (event) => {
   event.preventDefault();
   during(event.submitter, async () => {
-    const { schema, cells, columns: kept } = await call("schema", { content: content(), save: true });
+    const { schema, cells, columns: kept } = await call("schema", { content: content(), save: true, by: one("by").value });
     show("price");
     say(`The schema is ${schema}: ${kept.length} columns, a universe of ${cells} cells.`);
     await move();
