@@ -36,3 +36,15 @@ def meant(text: str, known: Sequence[str]) -> str:
     lower = {name.lower(): name for name in known}
     near = get_close_matches(text.lower(), lower, 1, 0.6)
     return f" (did you mean {lower[near[0]]!r}?)" if near else ""
+
+
+def aligned(rows: Sequence[Sequence[str]], names: int = 0) -> list[str]:
+    """Columns of text, each as wide as its widest cell: the one with names to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i == names else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
