@@ -1,11 +1,15 @@
 """The command line end to end: what it writes, and that every mistake is one line, exit code 2 and no charge."""
 
+import argparse
+import ast
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
@@ -54,6 +58,43 @@ def test_a_file_of_lists_in_lists_without_end_is_refused_in_one_line(
     message = capsys.readouterr().err
     assert message.count("\n") == 1
     assert name in message
+
+
+def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser, and those of its actions."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _parsers(inner)
+
+
+def _options_in_messages() -> set[str]:
+    """The options that texts of the readers of records tell to say, except where a docstring does."""
+    found: set[str] = set()
+    for file in (Path(qr.__file__).parent / "data" / "sources").rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        raised = (node for node in ast.walk(tree) if isinstance(node, ast.Raise | ast.Return))
+        texts = (n.value for r in raised for n in ast.walk(r) if isinstance(n, ast.Constant))
+        found |= {option for text in texts if isinstance(text, str) for option in re.findall(r"--[a-z]+", text)}
+    return found
+
+
+def test_whoever_reads_records_has_the_options_that_errors_of_reading_name() -> None:
+    named = _options_in_messages() - {"--dataset"}  # whose ledger is charged: of those that charge one
+    assert named >= {"--encoding", "--separator", "--decimal", "--quote", "--query"}
+    readers = []
+    for command in COMMANDS:
+        parser = argparse.ArgumentParser(prog=command)
+        import_module(f"qrelease.apps.cli.{command}").options(parser)
+        for one in _parsers(parser):
+            if any(action.dest == "data" for action in one._actions):
+                readers.append(one.prog)
+                has = {option for action in one._actions for option in action.option_strings}
+                # A query reads one database, and shards are files.
+                assert named - has <= ({"--query"} if command == "count" else set()), one.prog
+    assert {"release", "serve", "evaluate", "estimate", "attack", "score", "count"} <= set(readers)
+    assert {"schema draft", "schema check", "schema learn"} <= set(readers)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
