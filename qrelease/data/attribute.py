@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 Kind = Literal["coded", "category", "number", "date"]
 
 _MAX_EXACT_INTEGER = 2**53  # whole numbers up to here are exact as floats
-_MISSING_MARKS = frozenset({"", "?", ".", "-", "na", "n/a", "nan", "nat", "null", "none"})  # that files have
+MISSING_MARKS = frozenset({"", "?", ".", "-", "na", "n/a", "nan", "nat", "null", "none"})
+"""Texts, in small letters, that often stand for a missing value in files."""
+
 MAX_KEYS = 2**32 - 2
 """Different texts in a column whose categories are to be learned, at most."""
 
@@ -625,7 +627,7 @@ class Attribute:
 
     def _cure(self, bare: str) -> str:
         """How the schema lists a text that often stands for a missing value."""
-        if bare.lower() not in _MISSING_MARKS:
+        if bare.lower() not in MISSING_MARKS:
             return ""
         marks = json.dumps([*self.missing, bare], ensure_ascii=False)
         return f"; if it stands for a missing value, the schema's entry of the column needs missing = {marks}"
