@@ -30,6 +30,7 @@ def review(folder: Path) -> None:
     """As a person would: bins that the conditions can be asked of."""
     text = (folder / "people.toml").read_text()
     text = re.sub(r"bins = .*", "bins = [18, 30, 40, 60, 88]", text)
+    text = re.sub(r"within = .*", "within = [18, 87]", text)
     (folder / "people.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
 
 

@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+MISSING_MARKS = frozenset({"", "?", ".", "-", "na", "n/a", "nan", "nat", "null", "none"})
+"""Texts, in small letters, that often stand for a missing value in files."""
+
 _MAX_MISSPELLED = 64  # characters of a text for which names like it are looked for
 _MAX_COMPARED = 1000  # names among which they are looked for
 

@@ -18,7 +18,7 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from qrelease._util.texts import listed, quoted
+from qrelease._util.texts import MISSING_MARKS, listed, quoted
 from qrelease.data.dates import EPOCH, days, iso_date, iso_moment, moment
 from qrelease.data.grids import MAX_POINTS, STEPS, PointGrid, exact_number
 from qrelease.data.spelling import NAN, Meaning, meaning
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 Kind = Literal["coded", "category", "number", "date"]
 
 _MAX_EXACT_INTEGER = 2**53  # whole numbers up to here are exact as floats
-MISSING_MARKS = frozenset({"", "?", ".", "-", "na", "n/a", "nan", "nat", "null", "none"})
-"""Texts, in small letters, that often stand for a missing value in files."""
-
 MAX_KEYS = 2**32 - 2
 """Different texts in a column whose categories are to be learned, at most."""
 
@@ -252,7 +249,7 @@ class Attribute:
             raise InvalidInput(
                 f"attribute {self.name!r}: bins must go from {self.shown(grid.low)} to "
                 f"{self.shown(grid.value(grid.size))}, as within and step do, got {self.shown(self.edges[0])} to "
-                f"{self.shown(self.edges[-1])}"
+                f"{self.shown(self.edges[-1])}: change both, or neither"
             )
         if any(a == b for a, b in pairwise(found)):
             raise InvalidInput(f"attribute {self.name!r}: each bin must hold a point of the grid of within and step")

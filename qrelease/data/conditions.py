@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
-from qrelease._util.texts import meant
-from qrelease.data.attribute import MISSING_MARKS
+from qrelease._util.texts import MISSING_MARKS, meant
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:

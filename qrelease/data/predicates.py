@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Concatenate, Literal, NoReturn, ParamSpec, fin
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.texts import meant, quoted, readable
+from qrelease._util.texts import MISSING_MARKS, meant, quoted, readable
 from qrelease.data import conditions
-from qrelease.data.attribute import MISSING_MARKS
 from qrelease.data.conditions import WrittenValue
 from qrelease.errors import InvalidInput, TooLarge
 

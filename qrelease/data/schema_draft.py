@@ -24,10 +24,11 @@ from tomlkit.items import Table
 
 from qrelease._util.validate import whole
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
-from qrelease.data.bins_draft import even, number_bins
+from qrelease.data.bins_draft import even, number_bins, toml_number
+from qrelease.data.codes_draft import codes_named, digits_of_codes
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
-from qrelease.data.grids import MAX_POINTS
+from qrelease.data.grids import MAX_POINTS, exact_number
 from qrelease.data.person import Person
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
@@ -40,7 +41,7 @@ MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", ".
 """Spellings taken for a missing value when a column holds them."""
 
 _MAX_TEXT_CATEGORIES = 100  # more categories than this: a name, a number of a document, free text
-_TOO_MANY = f"more than {_MAX_TEXT_CATEGORIES} different texts"
+_TOO_MANY = "more than {:,} different texts"
 _MAX_WHOLE_CATEGORIES = 12  # whole numbers with at most so many values, or steps between these, get a cell each
 _MIN_RECORDS_OF_NAMES = (
     20  # records from which on a column where nearly all values differ is taken for one of names or numbers
@@ -49,6 +50,7 @@ _MAX_LABEL = 60  # characters of a category
 _LEARNED_BINS = 32
 _TENTH = Fraction(1, 10)
 _DECIMALS = 4
+_MAX_STEPS = 2**40  # of a grid to its farthest point, by the decimals that occur
 _WHOSE = "it says whose the records are: see [person]"
 _NAMED = (
     "its name says that it tells people apart: if so, draft with --person {0} (in Python: person=qr.Person({0!r}, M), M"
@@ -256,7 +258,9 @@ def _document(
     if not len(entries):
         raise InvalidInput(f"{name} has no column to draft a schema from: {'; '.join(omitted)}")
     head = _HEAD.format(path=name if rows is None else f"the first {rows:,} records of {name}").splitlines()
-    listed = _WITH_A_LIST if _TOO_MANY in left_out.values() else []
+    codes = any(c.name not in left_out and c.coded and len(c.values) > _MAX_WHOLE_CATEGORIES for c in columns)
+    too_many = any(" different texts" in reason for reason in left_out.values())
+    listed = _WITH_A_LIST if too_many or (codes and not columns[0].learn) else []
     several = [] if person is not None else ["", *_MANY_RECORDS]
     out = ["", "Left out:", *omitted] if omitted else []
     followed = [] if dependencies is None else _followed([column.name for column in columns], cells, dependencies)
@@ -311,8 +315,13 @@ class _Column:
     different: set[int] = field(default_factory=set)
     told_apart: int = 0
     zoned: bool = False
+    fractions: bool = False
     otherwise: Counter[str] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
+    most: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.most = max(codes_named(self.name), _MAX_TEXT_CATEGORIES)
 
     def see(self, texts: Iterable[str]) -> None:
         """Take in some raw values: those that are the same are looked at together."""
@@ -341,7 +350,8 @@ class _Column:
             if place is not None:
                 self.low, self.high = min(self.low, place), max(self.high, place)
                 self.places[place] = self.places.get(place, 0) + count
-            if len(self.values) <= _MAX_TEXT_CATEGORIES:
+                self.fractions = self.fractions or (kind == "number" and not place.is_integer())
+            if len(self.values) <= self.most:
                 self.values.add(text)
         if len(self.places) > _MAX_COUNTED_NUMBERS:  # every other one, which changes the shares of bins but little
             self.places = {place: self.places[place] for place in sorted(self.places)[::2]}
@@ -359,6 +369,11 @@ class _Column:
         return "number" if self.kinds == {"whole", "number"} else "text"
 
     @property
+    def coded(self) -> bool:
+        """Whether its name says that its numbers are codes: categories, whose order and distance mean nothing."""
+        return self.kind in ("whole", "number") and codes_named(self.name) > 0
+
+    @property
     def hint(self) -> str:
         """What texts that look like dates or numbers should be written like; empty for others."""
         alike = (said for name, (_, said) in _OTHERWISE.items() if self.otherwise[name] >= _MOSTLY * self.records)
@@ -374,19 +389,33 @@ class _Column:
         return f"{reason}; {self.hint}" if reason and self.hint else reason
 
     def _unusable(self) -> str | None:
-        if self.learn and self.kind == "text":
+        if self.learn and (self.kind == "text" or self.coded):
             return _NAMED.format(self.name) if self._names_people() else self._no_category()
         if self.kind == "date" and self.zoned and not self.learn:
             return _ZONED
         if self._names_people() and not self.nearly_unique:
             return _NAMED.format(self.name)
-        if self.kind == "text" and len(self.values) > _MAX_TEXT_CATEGORIES:
-            return _TOO_MANY
+        if self.coded and not self._few:
+            return self._uncommon_codes()
+        if self.kind == "text" and len(self.values) > self.most:
+            return _TOO_MANY.format(self.most)
         if self.kind == "text" and self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.values) > self.records:
             return "nearly every text is different: names, addresses or free text"
         if self.kind == "whole" and self.nearly_unique and self._numbers_people():
             return "nearly every number is different: it looks like one of people or documents"
         return _NAMED.format(self.name) if self._names_people() else None
+
+    @property
+    def _few(self) -> bool:
+        return len(self.values) <= _MAX_WHOLE_CATEGORIES
+
+    def _uncommon_codes(self) -> str | None:
+        """Why codes cannot be listed."""
+        if len(self.values) > self.most:
+            return f"{_TOO_MANY.format(self.most)}, whose name says that they are codes"
+        if self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.values) > self.records:
+            return "nearly every code is different: few records have the same"
+        return None
 
     def _names_people(self) -> bool:
         """Whether its name says that it tells people apart, and it has too many values for a question's answers."""
@@ -425,11 +454,14 @@ def _entry(column: _Column) -> tuple[Table, int]:
     """The proposed entry, with the reasons as comments, and how many cells it has."""
     entry = tomlkit.table()
     entry.add("name", column.name)
-    if column.learn and column.kind == "text" and len(column.values) > _MAX_WHOLE_CATEGORIES:
+    if column.learn and (column.kind == "text" or column.coded) and len(column.values) > _MAX_WHOLE_CATEGORIES:
         entry.add("kind", "category")
+        _say_if_coded(entry, column)
         entry.add(tomlkit.comment("not listed here: learned, for a cost; the rest will be one category, other"))
         entry.add("categories", _inline({"learn": True, "at_most": MAX_LEARNED_CATEGORIES}))
         cells = len(column.values)
+    elif column.coded:
+        cells = _propose_categories(entry, column)
     elif column.kind == "whole" and (step := _step_of_few(column)):
         cells = _propose_single_numbers(entry, column, step)
     elif column.kind == "text" or (column.kind == "whole" and len(column.values) <= _MAX_WHOLE_CATEGORIES):
@@ -439,6 +471,14 @@ def _entry(column: _Column) -> tuple[Table, int]:
     elif column.learn and any(len(text) > len("2024-01-31") for text in column.values):
         cells = _propose_moments(entry, column)
     else:
+        digits = digits_of_codes(column.low, column.high) if column.kind == "whole" else 0
+        if digits and not column.nearly_unique:
+            entry.add(
+                tomlkit.comment(f"all have {digits} digits: if these are codes and no amounts, write instead of bins")
+            )
+            entry.add(
+                tomlkit.comment('kind = "category" and categories = {file = "codes.csv", column = "code"}, a list')
+            )
         if column.kind == "whole" and column.nearly_unique:
             entry.add(tomlkit.comment("nearly every value occurs once: delete this if it numbers people or documents"))
         cells = _propose_bins(entry, column)
@@ -450,9 +490,10 @@ def _entry(column: _Column) -> tuple[Table, int]:
 
 
 def _propose_categories(entry: Table, column: _Column) -> int:
-    ordered = column.kind == "whole"
-    labels = sorted(column.values, key=float) if ordered else sorted(column.values)
+    ordered = column.kind == "whole" and not column.coded
+    labels = sorted(column.values, key=float) if ordered or column.coded else sorted(column.values)
     entry.add("kind", "category")
+    _say_if_coded(entry, column)
     entry.add(tomlkit.comment("exactly the values that occur: replace them by the public list of categories"))
     if column.hint:
         entry.add(tomlkit.comment(column.hint))
@@ -463,6 +504,12 @@ def _propose_categories(entry: Table, column: _Column) -> int:
         entry.add(tomlkit.comment("few whole numbers: each is a category, and their order counts"))
         entry.add("ordered", value=True)
     return len(labels)
+
+
+def _say_if_coded(entry: Table, column: _Column) -> None:
+    if column.coded:
+        told = 'codes, by the name: if these are amounts, write kind = "number" and within, step and bins instead'
+        entry.add(tomlkit.comment(told))
 
 
 def _step_of_few(column: _Column) -> int:
@@ -491,11 +538,16 @@ def _propose_single_numbers(entry: Table, column: _Column, step: int) -> int:
 def _propose_bins(entry: Table, column: _Column) -> int:
     entry.add("kind", "date" if column.kind == "date" else "number")
     entry.add(tomlkit.comment("limits rounded outwards from the extremes that occur: replace by public limits"))
-    bins: dict[str, Any] | list[Any] = (
-        _date_steps(column)
-        if column.kind == "date"
-        else number_bins(column.low, column.high, column.places, whole=column.kind == "whole")
-    )
+    bins: dict[str, Any] | list[Any]
+    if column.kind == "date":
+        bins = _date_steps(column)
+    else:
+        step = _step(column)
+        bins = number_bins(column.low, column.high, column.places, step)
+        ends = (bins["start"], bins["stop"]) if isinstance(bins, dict) else (bins[0], bins[-1])
+        low, high = map(exact_number, ends)
+        if step and high - low > step:
+            _add_grid(entry, column, low, high, step)
     if isinstance(bins, dict):
         entry.add("bins", _inline(bins))
     else:
@@ -508,16 +560,49 @@ def _propose_bins(entry: Table, column: _Column) -> int:
     return len(edges_of(bins, entry["kind"])) - 1
 
 
+def _add_grid(entry: Table, column: _Column, low: Fraction, high: Fraction, step: Fraction) -> None:
+    """The grid of bins from `low` to `high`: of whole numbers the last one ends before `high`."""
+    last = high - step if step.denominator == 1 else high
+    entry.add("within", [toml_number(low), toml_number(last)])
+    if column.kind != "whole":
+        entry.add(tomlkit.comment("as many decimals as occur, or enough: a public step is better"))
+    entry.add("step", toml_number(step))
+
+
+def _step(column: _Column) -> Fraction:
+    """1, or 1 or 5 times a power of ten, whose multiples the numbers are: as many decimals as occur, if these are few.
+
+    0 where no grid has room for them.
+    """
+    farthest = Fraction(max(abs(column.low), abs(column.high)))
+    if column.kind == "whole":
+        step = Fraction(1)
+    else:
+        low, high, width = even(column.low, column.high, Fraction(0))
+        unit = Fraction(10) ** -max(_places_after_point(column), 0)
+        if unit < Fraction(10) ** -_DECIMALS or farthest > _MAX_STEPS * unit:
+            step = min(width, _decimals(column, high - low))
+        else:
+            halves = unit < 1 and all(exact_number(place) % (5 * unit) == 0 for place in column.places)
+            step = 5 * unit if halves else unit
+    fits = 4 * farthest + 1 <= MAX_POINTS * min(step, Fraction(1))  # limits are rounded outwards
+    return step if fits and not (column.fractions and step.denominator == 1) else Fraction(0)
+
+
+def _places_after_point(column: _Column) -> int:
+    return max(-int(Decimal(repr(place)).normalize().as_tuple().exponent) for place in column.places)
+
+
 def _propose_grid(entry: Table, column: _Column) -> int:
     """Limits and a step, and bins that are to be learned where the grid has many points."""
-    low, high, width = even(column.low, column.high, whole=column.kind == "whole")
+    low, high, width = even(column.low, column.high, Fraction(column.kind == "whole"))
     step = Fraction(1) if column.kind == "whole" else min(width, _decimals(column, high - low))
     entry.add("kind", "number")
     entry.add(tomlkit.comment("limits rounded outwards from the extremes that occur: replace by public limits"))
-    entry.add("within", [_toml(low), _toml(high)])
+    entry.add("within", [toml_number(low), toml_number(high)])
     if column.kind != "whole":
         entry.add(tomlkit.comment("as many decimals as occur, or enough: a public step is better"))
-    entry.add("step", _toml(step))
+    entry.add("step", toml_number(step))
     points = int((high - low) / step) + 1
     if points > MAX_POINT_CELLS:
         entry.add("bins", _inline({"learn": _LEARNED_BINS}))
@@ -546,14 +631,10 @@ def _decimals(column: _Column, span: Fraction) -> Fraction:
 
     A grid of whole numbers takes no fraction: where one occurs the unit is a tenth at most, if a grid can be so fine.
     """
-    found = max(-int(Decimal(repr(place)).normalize().as_tuple().exponent) for place in column.places)
+    found = _places_after_point(column)
     unit = max(Fraction(10) ** -max(found, 0), Fraction(10) ** (math.floor(math.log10(span)) - _DECIMALS))
     farthest = 2 * Fraction(max(abs(column.low), abs(column.high)) + 1)  # limits are rounded outwards from these
     return min(unit, _TENTH) if found > 0 and 2 * farthest <= MAX_POINTS * _TENTH else unit
-
-
-def _toml(number: Fraction) -> int | float:
-    return int(number) if number.denominator == 1 else float(number)
 
 
 def _inline(content: Mapping[str, Any]) -> Any:

@@ -15,6 +15,7 @@ from qrelease.data.schema import load
 from qrelease.data.schema_draft import draft, drafted
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
+from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy.costs import PureDP
@@ -62,7 +63,8 @@ def test_draft(write):
                 "age",
                 "number",
                 edges=range_(10, 110, 10),
-                integer=True,
+                within=(10, 99),
+                step=1,
                 missing=("",),
                 outside="clip",
             ),
@@ -74,7 +76,13 @@ def test_draft(write):
                 missing=("9999-12-31",),
                 outside="clip",
             ),
-            Attribute("score", "number", edges=tuple(n / 10 for n in range(-3, 7)), outside="clip"),
+            Attribute(
+                *("score", "number"),
+                edges=tuple(n / 10 for n in range(-3, 7)),
+                within=(-0.3, 0.6),
+                step=0.005,
+                outside="clip",
+            ),
             Attribute("flag", "number", edges=(0, 1, 2), integer=True),
             Attribute("town", "category", categories=("Bern", "Genf, GE"), missing=("NA",)),
         )
@@ -149,6 +157,32 @@ def test_few_whole_numbers_stay_numbers(tmp_path):
         assert set(rows[name]) <= set(range(columns[name].min(), columns[name].max() + 1, 2 if name == "twice" else 1))
         assert rows[name].mean() == pytest.approx(columns[name].mean(), abs=0.3)
         assert made.mean(name)["value"][0] == pytest.approx(columns[name].mean(), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        (lambda rng: rng.integers(0, 90, 3000), "step = 1\n"),
+        (lambda rng: rng.integers(0, 90, 3000) / 2, "step = 0.5\n"),
+        (lambda rng: np.round(np.exp(rng.normal(3, 1.5, 3000)), 2), "step = 0.01\n"),
+        (lambda rng: rng.integers(-400, 400, 3000) / 20, "step = 0.05\n"),
+        (lambda rng: rng.normal(0, 1, 3000), "step = 0.0001\n"),
+        (lambda rng: rng.integers(0, 2, 3000) + 3, "bins = "),  # a bin for each
+    ],
+)
+def test_a_mean_can_be_asked_of_a_drafted_column_as_it_is(values, step):
+    frame = pd.DataFrame({"x": values(np.random.default_rng(1)), "sex": ["F", "M"] * 1500})
+    text = draft(frame)
+    assert step in text
+    table = Table.from_frame(frame, reviewed(text))
+    with Ledger.open(None, PureDP(100.0)) as ledger:
+        curator = Curator(table, ledger, Entropy.insecure(0))
+        workload = Workload.marginals(table.domain, 1) + Workload.means(table.domain, "x")
+        made = curator.release(Auto(), workload, PureDP(100.0))
+    told = made.mean("x")
+    span = frame["x"].max() - frame["x"].min()
+    assert told["value"][0] == pytest.approx(frame["x"].mean(), abs=0.01 * span)
+    assert told["low_95"][0] <= told["value"][0] <= told["high_95"][0]
 
 
 def range_(start, stop, step):
