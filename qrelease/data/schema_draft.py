@@ -11,8 +11,8 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -35,6 +35,8 @@ from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoding import Reader
 from qrelease.data.sources.files import open_reader
 from qrelease.data.sources.frames import FrameReader
+from qrelease.data.writing import Writing
+from qrelease.data.writing_draft import still_read, ways_to_read
 from qrelease.errors import InvalidInput
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", ".", "-", "9999-12-31")
@@ -76,16 +78,16 @@ _PERSON_NAME = re.compile(
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
 _LABEL = re.compile(r"[+-]?(0\d.*|\d+)")  # 007, or more digits than a float holds
+_GROUPED = re.compile(r"[+-]?\d{1,3}\.\d{3}")  # a number with three decimals, or thousands
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?")
 _OTHERWISE: Mapping[str, tuple[re.Pattern[str], str]] = {
     "date": (
         re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{4}([T ].*)?|\d{4}[./]\d{1,2}[./]\d{1,2}([T ].*)?"),
-        "they look like dates: written as 2020-12-31 they are taken for such",
+        'they look like dates: give kind = "date" and how all are written, as format = "%d.%m.%Y"',
     ),
     "number": (
         re.compile(r"(?!\d+$)[+-]?[$€£¥]? ?(\d{1,3}([., '\u00a0\u202f]\d{3})+|\d+)([.,]\d+)? ?([$€£¥%]|[A-Z]{3})?"),
-        "they look like numbers: take units and marks between thousands out, as in 1234.5; for a comma before decimals,"
-        " say --decimal ,",
+        'they look like numbers: give kind = "number" and how all are written, by decimal, thousands and unit',
     ),
 }
 """How dates and numbers are often written that are read as texts, and what a reviewer is told of them."""
@@ -95,6 +97,7 @@ _ZONED = "its moments have an offset from UTC, and on which day they are depends
 
 _MOSTLY = 0.95  # of its values, for what a column looks like
 
+_PLAIN = Writing()
 _AS_NUMBER = Attribute("number", "number", edges=(0, 1))
 _AS_DATE = Attribute("date", "date", edges=(0, 1))
 
@@ -216,19 +219,53 @@ def drafted(
         raise InvalidInput(f"{reader.path.name} has no column {person.column!r}, which is to say whose the records are")
     columns = [_Column(name, learn) for name in reader.header]
     dependencies = None if learn else Dependencies(len(columns))
-    left = math.inf if rows is None else rows
-    for chunk in reader.texts():
-        given = [list(islice(texts, int(min(left, sys.maxsize)))) for texts in chunk]
+    for given in _given(reader, rows):
         for column, texts in zip(columns, given, strict=True):
             column.see(texts)
         if dependencies is not None:
             dependencies.see(given)
-        left -= len(given[0]) if given else 0
-        if left <= 0:
-            break
     for column in columns:
         column.settle()
+    columns = _read_as_written(columns, reader, rows)
     return _document(reader.path.name, columns, rows, person, dependencies)
+
+
+def _given(reader: Reader, rows: int | None) -> Iterator[list[list[str]]]:
+    """The texts of all columns of some records at a time, of the first ones."""
+    left = math.inf if rows is None else rows
+    for chunk in reader.texts():
+        given = [list(islice(texts, int(min(left, sys.maxsize)))) for texts in chunk]
+        yield given
+        left -= len(given[0]) if given else 0
+        if left <= 0:
+            return
+
+
+def _read_as_written(columns: list[_Column], reader: Reader, rows: int | None) -> list[_Column]:
+    """The columns, where all texts are numbers or dates in one way, as these: what is read twice."""
+    tried = {
+        place: [_Column(column.name, column.learn, way) for way in column.ways or ()]
+        for place, column in enumerate(columns)
+        if column.kind == "text" and column.ways and not codes_named(column.name)
+    }
+    for given in _given(reader, rows) if tried else ():
+        for place, others in tried.items():
+            for column in others:
+                column.see(given[place])
+    return [_only(tried[place]) or column if place in tried else column for place, column in enumerate(columns)]
+
+
+def _only(tried: Sequence[_Column]) -> _Column | None:
+    """The column that was read in the one way in which all are numbers or dates; None where there is none, or another.
+
+    Of ways that make the same of all texts it is the simplest.
+    """
+    for column in tried:
+        column.settle()
+    fitting = [column for column in tried if column.values and column.kind != "text"]
+    if not fitting or any(column.places != fitting[0].places for column in fitting):
+        return None
+    return fitting[0]
 
 
 def _reader(source: Any, dialect: Dialect | None, query: str | None) -> Reader:
@@ -305,6 +342,7 @@ class _Column:
 
     name: str
     learn: bool = False
+    writing: Writing = _PLAIN
     missing: set[str] = field(default_factory=set)
     values: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
@@ -316,9 +354,11 @@ class _Column:
     told_apart: int = 0
     zoned: bool = False
     fractions: bool = False
+    grouped: bool = True
     otherwise: Counter[str] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
     most: int = field(init=False)
+    ways: list[Writing] | None = None
 
     def __post_init__(self) -> None:
         self.most = max(codes_named(self.name), _MAX_TEXT_CATEGORIES)
@@ -334,25 +374,29 @@ class _Column:
         given, self.waiting = self.waiting, Counter()
         for raw, count in given.items():
             text = raw.strip()
-            if text in MISSING:
+            plain = self.writing.plain(text)
+            if text in MISSING or plain in MISSING:
                 self.missing.add(text)
                 continue
             self.records += count
             if len(self.different) < _MAX_DISTINCT:
                 self.different.add(hash(text))
                 self.told_apart = self.records
-            kind, place = _classified(text)
+            kind, place = ("text", None) if plain is None else _classified(plain)
             self.kinds.add(kind)
+            if kind == "number":
+                self.grouped = self.grouped and _GROUPED.fullmatch(text) is not None
             if kind == "date":
                 self.zoned = self.zoned or _OFFSET.fullmatch(text) is not None
             if kind == "text":
+                self.ways = ways_to_read(text) if self.ways is None else still_read(self.ways, text)
                 self.otherwise.update({name: count for name, (like, _) in _OTHERWISE.items() if like.fullmatch(text)})
             if place is not None:
                 self.low, self.high = min(self.low, place), max(self.high, place)
                 self.places[place] = self.places.get(place, 0) + count
                 self.fractions = self.fractions or (kind == "number" and not place.is_integer())
             if len(self.values) <= self.most:
-                self.values.add(text)
+                self.values.add(plain or text)
         if len(self.places) > _MAX_COUNTED_NUMBERS:  # every other one, which changes the shares of bins but little
             self.places = {place: self.places[place] for place in sorted(self.places)[::2]}
 
@@ -395,7 +439,7 @@ class _Column:
             return _ZONED
         if self._names_people() and not self.nearly_unique:
             return _NAMED.format(self.name)
-        if self.coded and not self._few:
+        if self.coded and not self.few:
             return self._uncommon_codes()
         if self.kind == "text" and len(self.values) > self.most:
             return _TOO_MANY.format(self.most)
@@ -406,7 +450,7 @@ class _Column:
         return _NAMED.format(self.name) if self._names_people() else None
 
     @property
-    def _few(self) -> bool:
+    def few(self) -> bool:
         return len(self.values) <= _MAX_WHOLE_CATEGORIES
 
     def _uncommon_codes(self) -> str | None:
@@ -464,7 +508,7 @@ def _entry(column: _Column) -> tuple[Table, int]:
         cells = _propose_categories(entry, column)
     elif column.kind == "whole" and (step := _step_of_few(column)):
         cells = _propose_single_numbers(entry, column, step)
-    elif column.kind == "text" or (column.kind == "whole" and len(column.values) <= _MAX_WHOLE_CATEGORIES):
+    elif column.kind == "text" or (column.kind == "whole" and column.few and column.writing.is_plain):
         cells = _propose_categories(entry, column)
     elif column.learn and column.kind != "date":
         cells = _propose_grid(entry, column)
@@ -482,9 +526,18 @@ def _entry(column: _Column) -> tuple[Table, int]:
         if column.kind == "whole" and column.nearly_unique:
             entry.add(tomlkit.comment("nearly every value occurs once: delete this if it numbers people or documents"))
         cells = _propose_bins(entry, column)
+    if column.kind == "number" and column.grouped and column.writing.is_plain and not column.coded:
+        told = 'if points mark thousands here, as in 1.234 for 1234, write decimal = "," and thousands = "."'
+        entry.add(tomlkit.comment(told))
+    if not column.writing.is_plain:
+        entry.add(tomlkit.comment("how all values that occur are written"))
+        for key, mark in asdict(column.writing).items():
+            if mark != getattr(_PLAIN, key):
+                entry.add(key, mark)
     if column.missing:
         entry.add(tomlkit.comment("taken for missing, because they occur; the first one is written out"))
-        entry.add("missing", [token for token in MISSING if token in column.missing])
+        listed = [token for token in MISSING if token in column.missing]
+        entry.add("missing", listed + sorted(column.missing.difference(listed)))
     entry.add("reviewed", value=False)
     return entry, cells + bool(column.missing)
 
