@@ -44,6 +44,7 @@ MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", ".
 
 _MAX_TEXT_CATEGORIES = 100  # more categories than this: a name, a number of a document, free text
 _TOO_MANY = "more than {:,} different texts"
+_FEW_ALIKE = "nearly every code is different, by its name a column of codes"
 _MAX_WHOLE_CATEGORIES = 12  # whole numbers with at most so many values, or steps between these, get a cell each
 _MIN_RECORDS_OF_NAMES = (
     20  # records from which on a column where nearly all values differ is taken for one of names or numbers
@@ -296,7 +297,7 @@ def _document(
         raise InvalidInput(f"{name} has no column to draft a schema from: {'; '.join(omitted)}")
     head = _HEAD.format(path=name if rows is None else f"the first {rows:,} records of {name}").splitlines()
     codes = any(c.name not in left_out and c.coded and len(c.values) > _MAX_WHOLE_CATEGORIES for c in columns)
-    too_many = any(" different texts" in reason for reason in left_out.values())
+    too_many = any(" different texts" in reason or reason == _FEW_ALIKE for reason in left_out.values())
     listed = _WITH_A_LIST if too_many or (codes and not columns[0].learn) else []
     several = [] if person is not None else ["", *_MANY_RECORDS]
     out = ["", "Left out:", *omitted] if omitted else []
@@ -458,7 +459,7 @@ class _Column:
         if len(self.values) > self.most:
             return f"{_TOO_MANY.format(self.most)}, whose name says that they are codes"
         if self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.values) > self.records:
-            return "nearly every code is different: few records have the same"
+            return _FEW_ALIKE
         return None
 
     def _names_people(self) -> bool:

@@ -70,6 +70,7 @@ def test_codes_that_are_too_many_to_list_are_left_out_with_the_reason(count, rec
     text = qr.draft(pd.DataFrame({"sex": np.resize([0, 1], records), "gemeinde": codes}))
     assert not entry(text, "gemeinde")
     assert f"- 'gemeinde': {reason}" in text
+    assert "categories = {file = " in text, "how a public list of them is given"
 
 
 def test_years_and_ages_stay_numbers():
