@@ -440,7 +440,7 @@ class _Column:
             return _ZONED
         if self._names_people() and not self.nearly_unique:
             return _NAMED.format(self.name)
-        if self.coded and not self.few:
+        if codes_named(self.name) and self.kind != "date" and not self.few:
             return self._uncommon_codes()
         if self.kind == "text" and len(self.values) > self.most:
             return _TOO_MANY.format(self.most)
