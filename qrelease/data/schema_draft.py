@@ -79,6 +79,7 @@ _PERSON_NAME = re.compile(
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
 _LABEL = re.compile(r"[+-]?(0\d.*|\d+)")  # 007, or more digits than a float holds
+_CODE = re.compile(r"[A-Za-z]{0,3}[-. ]?\d[\w./ -]{0,9}")  # what codes look like, and words do not
 _GROUPED = re.compile(r"[+-]?\d{1,3}\.\d{3}")  # a number with three decimals, or thousands
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?")
 _OTHERWISE: Mapping[str, tuple[re.Pattern[str], str]] = {
@@ -358,7 +359,7 @@ class _Column:
     grouped: bool = True
     otherwise: Counter[str] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
-    most: int = field(init=False)
+    most: int = field(init=False)  # texts that a draft lists
     ways: list[Writing] | None = None
 
     def __post_init__(self) -> None:
@@ -385,6 +386,8 @@ class _Column:
                 self.told_apart = self.records
             kind, place = ("text", None) if plain is None else _classified(plain)
             self.kinds.add(kind)
+            if self.most > _MAX_TEXT_CATEGORIES and _CODE.fullmatch(text) is None:
+                self.most = _MAX_TEXT_CATEGORIES
             if kind == "number":
                 self.grouped = self.grouped and _GROUPED.fullmatch(text) is not None
             if kind == "date":

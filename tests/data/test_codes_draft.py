@@ -73,6 +73,15 @@ def test_codes_that_are_too_many_to_list_are_left_out_with_the_reason(count, rec
     assert "categories = {file = " in text, "how a public list of them is given"
 
 
+def test_words_are_no_codes_whatever_their_column_is_called():
+    """A draft lists many codes, for which there are lists to compare with, and few texts that people write."""
+    towns = [f"{'ABCDEFGH'[i % 8]}{'abcdefgh'[i // 8 % 8]}{'ow'[i // 64 % 2]}dorf" for i in range(128)]
+    codes = [f"0{number}" for number in range(1001, 1129)]
+    text = qr.draft(pd.DataFrame({"gemeinde": np.resize(towns, 1500), "plz": np.resize(codes, 1500)}))
+    assert "- 'gemeinde': more than 100 different texts" in text
+    assert '"01128"' in entry(text, "plz")
+
+
 def test_years_and_ages_stay_numbers():
     text = qr.draft(table(year=RNG.integers(1950, 2020, 1500), age=RNG.integers(0, 99, 1500)))
     for name in ("year", "age"):
