@@ -15,7 +15,7 @@ import lzma
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -42,6 +42,7 @@ from qrelease.data.sources.encoding import Reader
 from qrelease.data.sources.files import open_reader
 from qrelease.data.spelling import meaning, text_of
 from qrelease.data.table import Table
+from qrelease.data.writing import Writing
 from qrelease.errors import InvalidInput
 
 TOKENS = (
@@ -51,6 +52,19 @@ TOKENS = (
     *("2024-10-27T00:30:00+00:00", "2024-10-27T02:30:00+01:00", "2024-10-27 02:30:00"),
 )
 TEXTS = (*TOKENS, "other", "TRUE", "007", "1e400", "20200131", "2020-01-31T00:00:00+02:00")
+WRITTEN = (
+    "1.000",
+    "1,000",
+    "2,5",
+    "1.000,5",
+    "1,000.5",
+    "€ 2",
+    "2 €",
+    "-€ 9",
+    "31.01.2020",
+    "01/31/2020",
+    "31.1.2020 00:00",
+)
 NUMBERS = (0, 1, 2, 3, -9, 1000, 0.0, -0.0, 1.0, 2.5, -9.0, 0.1, 1e3, 1e16, 1e300, float("inf"), 2**53 + 1, 2**62 + 1)
 FLIPS = (True, False, None, float("nan"), Decimal("2.50"), Decimal(1), 2**63, 2**64 + 1, np.float32(2.5), 1 + 0j, 1j)
 DATES = (dt.date(2020, 1, 31), dt.date(1900, 1, 1))
@@ -73,6 +87,7 @@ POOLS = (
     (LOCAL, (*LOCAL, *MOMENTS, *ZONED, dt.date(2024, 10, 27), None, "x", 1)),
     (LOCAL[:2], (*LOCAL, None)),
     (TEXTS, (*TEXTS, None, 1, True, b"x")),
+    (WRITTEN, (*WRITTEN, *TEXTS, None, 1, 1.5, True, b"x", *DATES)),
     ((*NUMBERS, *FLIPS, *TEXTS), (*NUMBERS, *FLIPS, *TEXTS, *DATES, *ZONED, *OTHER)),
 )
 
@@ -316,13 +331,25 @@ def takes(source: str, records: list[Any]) -> bool:
     return len(kinds) < 2 or not source.startswith(LOSSY)
 
 
+MARKS = (
+    Writing(decimal=","),
+    Writing(decimal=",", thousands=".", unit="€"),
+    Writing(thousands=",", unit="€"),
+    Writing(thousands=","),
+)
+FORMATS = (Writing(format="%d.%m.%Y"), Writing(format="%m/%d/%Y"), Writing(format="%d.%m.%Y %H:%M"))
+
+
 def random_attribute(rng: np.random.Generator, name: str) -> Attribute:
     kind = ("category", "number", "integer", "coded", "date", "number on a grid", "date on a grid")[rng.integers(7)]
-    drawn = [str(t) for t in rng.permutation(np.array(TOKENS, dtype=object))]
+    drawn = [str(t) for t in rng.permutation(np.array((*TOKENS, *WRITTEN[:6]), dtype=object))]
     marks = tuple(drawn[: rng.integers(5)])
     given: dict[str, Any] = {"missing": marks, "outside": "missing" if marks and rng.random() < 0.8 else "error"}
     if kind in ("number", "integer", "date") and rng.random() < 0.3:
         given["outside"] = "clip"
+    if kind.startswith(("number", "integer", "date")) and rng.random() < 0.5:
+        ways = FORMATS if kind.startswith("date") else MARKS
+        given["writing"] = ways[rng.integers(len(ways))]
     match kind:
         case "category":
             labels = (*drawn[5 : 5 + rng.integers(1, 12)], "other")
@@ -641,6 +668,53 @@ def test_one_newcomer_does_not_turn_zeros_into_falsehoods(newcomer, dtype):
         assert (newcomer, "row 500" in str(error)) == (1j, True)  # noqa: PT017
     else:
         assert after.tolist() == [500, 0, 0, 1]
+
+
+GERMAN = Attribute(
+    *("c0", "number"),
+    edges=(-10, 0, 1000, 2000),
+    within=(-10, 2000),
+    step=0.01,
+    missing=("", "k.A.", "-9,00"),
+    writing=Writing(decimal=",", thousands=".", unit="€"),
+)
+DAY = Attribute("c0", "date", edges=(18_262, 18_292, 18_322), missing=("", "k.A."), writing=Writing(format="%d.%m.%Y"))
+
+
+@pytest.mark.parametrize("source", [s for s in SOURCES if not re.search("float32|decimal commas", s.lower())])
+def test_every_source_reads_numbers_and_dates_as_the_schema_says_that_they_are_written(source, tmp_path):
+    suite = Suite(product, tmp_path)
+    numbers = ["1.234,50", "€ 12", "-3,5 €", "1.000,00", "k.A.", "-9,0", "0,29", "1.234,50"]
+    (found,) = suite.read(source, numbers, Domain((GERMAN,)))
+    points = [124_450, 2200, 650, 101_000, -1, -1, 1029, 124_450]
+    assert found == [(bin_, point) for bin_, point in zip([2, 1, 0, 2, 3, 3, 1, 2], points, strict=True)]
+    assert suite.read(source, ["31.01.2020", "k.A.", "1.2.2020", "01.01.2020"], Domain((DAY,))) == [[0, 2, 1, 0]]
+    for wrong in ("1234.5", "12.34", "1.23,5", "12 $", "2020-01-31"):
+        assert suite.read(source, ["k.A.", wrong], Domain((GERMAN,))) == [None]
+    for wrong in ("2020-01-31", "31.02.2020", "01/31/2020", "31.01.20", "31.01.2020 06:30"):
+        assert suite.read(source, ["k.A.", wrong], Domain((DAY,))) == [None]
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_numbers_that_a_library_made_of_texts_are_refused_as_one_record_decides_what_they_are(library):
+    """`1.000` is 1000 here, and a library's reader takes it for 1, unless there is a word in the column."""
+    attribute = replace(GERMAN, outside="missing")
+    domain = Domain((attribute,))
+    alone, beside = (library.read_csv(io.StringIO("c0\n1.000\n2.000\n" + more)) for more in ("", "word\n"))
+    table = Table.from_frame(beside, domain)
+    assert table.columns[0].tolist() == [2, 2, 3]
+    with pytest.raises(InvalidInput, match=r"row 0 .*column 'c0': value 1 is no text, and the schema says how texts"):
+        Table.from_frame(alone, domain)
+    read_anew = [attribute.fine.encode(text_of(value)) for value in alone["c0"].to_list()]
+    assert read_anew != table.columns[0][:2].tolist(), "which would be a record that moves others"
+
+
+@pytest.mark.parametrize("value", [1000, 2.5, True, Decimal("2.5"), dt.date(2020, 1, 31), dt.datetime(2020, 1, 31)])
+def test_values_that_are_no_texts_are_refused_one_by_one_where_the_schema_says_how_texts_are_written(value):
+    for attribute in (GERMAN, DAY):
+        for column in ([None, value], ["k.A.", value]):
+            with pytest.raises(InvalidInput, match=r"row 1 .*is no text"):
+                Table.from_frame(pd.DataFrame({"c0": pd.Series(column, dtype=object)}), Domain((attribute,)))
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import qrelease as qr
 from qrelease.data.schema import load
 from qrelease.data.structural_zeros import narrowed
 
@@ -30,6 +31,7 @@ def review(folder: Path) -> None:
     """As a person would: bins that the conditions can be asked of."""
     text = (folder / "people.toml").read_text()
     text = re.sub(r"bins = .*", "bins = [18, 30, 40, 60, 88]", text)
+    text = re.sub(r"within = .*", "within = [18, 87]", text)
     (folder / "people.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
 
 
@@ -112,7 +114,13 @@ def test_the_commands_about_persons_run(tmp_path: Path) -> None:
 
 
 def test_the_schema_of_the_documentation_is_one(tmp_path: Path) -> None:
-    attributes, rules, hierarchy, person, derived, counted = blocks(ROOT / "docs" / "reference" / "schema.md", "toml")
+    page = ROOT / "docs" / "reference" / "schema.md"
+    attributes, written, rules, hierarchy, person, derived, counted = blocks(page, "toml")
+    (tmp_path / "people.toml").write_text(written)
+    (tmp_path / "people.csv").write_text('income,born\n"1.234,50 €",31.12.1951\n12,1.2.1990\n')
+    table = qr.Table.read(tmp_path / "people.csv", tmp_path / "people.toml")
+    assert table.grid("income").tolist() == [123_450, 1200]
+    assert table.columns[1].tolist() == [2, 6]
     (tmp_path / "people.toml").write_text(f"{attributes}\n{rules}")
     domain = load(tmp_path / "people.toml")
     assert str(domain) == ("age[11] x education[3] x admitted[60] x ward[12] (23,760 cells)")

@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+MISSING_MARKS = frozenset({"", "?", ".", "-", "na", "n/a", "nan", "nat", "null", "none"})
+"""Texts, in small letters, that often stand for a missing value in files."""
+
 _MAX_MISSPELLED = 64  # characters of a text for which names like it are looked for
 _MAX_COMPARED = 1000  # names among which they are looked for
 
@@ -36,3 +39,15 @@ def meant(text: str, known: Sequence[str]) -> str:
     lower = {name.lower(): name for name in known}
     near = get_close_matches(text.lower(), lower, 1, 0.6)
     return f" (did you mean {lower[near[0]]!r}?)" if near else ""
+
+
+def aligned(rows: Sequence[Sequence[str]], names: int = 0) -> list[str]:
+    """Columns of text, each as wide as its widest cell: the one with names to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i == names else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -18,10 +18,11 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from qrelease._util.texts import listed, quoted
+from qrelease._util.texts import MISSING_MARKS, listed, quoted
 from qrelease.data.dates import EPOCH, days, iso_date, iso_moment, moment
 from qrelease.data.grids import MAX_POINTS, STEPS, PointGrid, exact_number
 from qrelease.data.spelling import NAN, Meaning, meaning
+from qrelease.data.writing import Writing
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 Kind = Literal["coded", "category", "number", "date"]
 
 _MAX_EXACT_INTEGER = 2**53  # whole numbers up to here are exact as floats
-_MISSING_MARKS = frozenset({"", "?", ".", "-", "na", "n/a", "nan", "nat", "null", "none"})  # that files have
 MAX_KEYS = 2**32 - 2
 """Different texts in a column whose categories are to be learned, at most."""
 
@@ -43,6 +43,8 @@ OTHER = "other"
 
 MAX_POINT_CELLS = 64
 """Points of a grid that are cells of their own where no bins are given, at most."""
+
+_PLAIN = Writing()
 
 _NEAR_POINT = Fraction(1, 1000)  # steps: an edge of moments is a float, which is no whole number of minutes
 
@@ -92,6 +94,9 @@ class Attribute:
     shape
         How values lie on a grid, as the public knows, or learned: pairs of a point and a weight, which is spread evenly
         from it to the next pair's. Synthetic values inside a bin follow it.
+    writing
+        How the data write the values of a `number` or `date`, where that is not `1234.5` and `2024-12-31`. Only texts
+        are read so: a number or date of a data frame is refused. Conditions, and what is released, are written plainly.
 
     Raises
     ------
@@ -120,6 +125,7 @@ class Attribute:
     step: Fraction = Fraction(0)
     learn: int = 0
     shape: tuple[tuple[int, int], ...] = ()
+    writing: Writing = _PLAIN
     grid: PointGrid | None = field(default=None, init=False, compare=False, repr=False)
     cuts: tuple[int, ...] = field(default=(), init=False, compare=False, repr=False)
 
@@ -250,7 +256,7 @@ class Attribute:
             raise InvalidInput(
                 f"attribute {self.name!r}: bins must go from {self.shown(grid.low)} to "
                 f"{self.shown(grid.value(grid.size))}, as within and step do, got {self.shown(self.edges[0])} to "
-                f"{self.shown(self.edges[-1])}"
+                f"{self.shown(self.edges[-1])}: change both, or neither"
             )
         if any(a == b for a, b in pairwise(found)):
             raise InvalidInput(f"attribute {self.name!r}: each bin must hold a point of the grid of within and step")
@@ -268,6 +274,11 @@ class Attribute:
             raise InvalidInput(f"attribute {self.name!r}: kind {self.kind!r} takes {own}, not {foreign[0]}")
         if self.integer and self.kind != "number":
             raise InvalidInput(f"attribute {self.name!r}: only a 'number' can be integer, got {self.kind!r}")
+        if (self.writing.of_numbers and self.kind != "number") or (self.writing.format and self.kind != "date"):
+            raise InvalidInput(
+                f"attribute {self.name!r}: decimal, thousands, unit are for numbers and format is for dates, not for"
+                f" {self.kind!r}"
+            )
 
     def _check_tokens(self) -> None:
         for key, tokens in (("category", self.categories), ("missing mark", self.missing)):
@@ -312,6 +323,11 @@ class Attribute:
     def undecided(self) -> bool:
         """Whether the bins or categories are still to be learned: a table can be read, but nothing can be released."""
         return (self.grid is not None and not self.edges) or (self.kind == "category" and self.learn > 0)
+
+    @property
+    def plain_numbers(self) -> bool:
+        """Whether its values are numbers that are written as floats are."""
+        return self.kind in ("coded", "number") and self.writing.is_plain
 
     @property
     def fine(self) -> Attribute:
@@ -476,6 +492,8 @@ class Attribute:
                 "give local dates"
             )
         digits = str(int(means)) if isinstance(means, float) and means.is_integer() else text
+        if not self.writing.is_plain:
+            digits = self.writing.plain(text.strip()) or ""
         if isinstance(means, datetime):  # as every date is read, whichever way its zone is spelled
             digits = means.isoformat()
         number = self.parse(digits)
@@ -507,7 +525,7 @@ class Attribute:
             For a listed text that no rule can read, such as a time with an ambiguous zone `CST`; it names the column.
         """
         try:
-            cells = _listed(self.kind, self.categories, self.missing, self.values)
+            cells = _listed(self.kind, self.categories, self.missing, self.values, self.writing)
         except InvalidInput as error:
             raise InvalidInput(f"column {self.name!r}: {error}") from None
         return cells.get(_key(means, self.kind), frozenset())
@@ -531,7 +549,7 @@ class Attribute:
             For a text that no rule can read, such as a time with an ambiguous zone `CST`; it names the column.
         """
         try:
-            return meaning(bare)
+            return _meaning(bare, self.writing)
         except InvalidInput as error:
             raise InvalidInput(f"column {self.name!r}: {error}") from None
 
@@ -625,17 +643,21 @@ class Attribute:
 
     def _cure(self, bare: str) -> str:
         """How the schema lists a text that often stands for a missing value."""
-        if bare.lower() not in _MISSING_MARKS:
+        if bare.lower() not in MISSING_MARKS:
             return ""
         marks = json.dumps([*self.missing, bare], ensure_ascii=False)
         return f"; if it stands for a missing value, the schema's entry of the column needs missing = {marks}"
 
     def _expected(self) -> str:
         match self.kind:
+            case "date" if self.writing.format:
+                return f"a date as {self.writing.written('2024-12-31')}, by the format {self.writing.format}"
             case "date":
                 return "an ISO date (YYYY-MM-DD)"
             case _:
-                return "a whole number" if self.whole else "a number"
+                example = self.writing.written("1234" if self.whole else "1234.5")
+                written = f" written as {example}" if self.writing.of_numbers else ""
+                return f"a {'whole ' * self.whole}number{written}"
 
     def _span(self) -> str:
         """The values the cells cover, first to last."""
@@ -657,6 +679,12 @@ def _is(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
+def _meaning(bare: str, writing: Writing) -> Meaning:
+    """What a text means by how values are written; just itself, where it is not written so."""
+    plain = writing.plain(bare)
+    return bare if plain is None else meaning(plain)
+
+
 def _key(means: Meaning, kind: Kind) -> tuple[bool, Meaning]:
     """The key by which listed texts are found: True and 1 are one key of a category, and two of a number."""
     return isinstance(means, bool) and kind != "category", means
@@ -664,10 +692,10 @@ def _key(means: Meaning, kind: Kind) -> tuple[bool, Meaning]:
 
 @lru_cache(1 << 8)
 def _listed(
-    kind: Kind, categories: tuple[str, ...], missing: tuple[str, ...], last: int
+    kind: Kind, categories: tuple[str, ...], missing: tuple[str, ...], last: int, writing: Writing
 ) -> dict[tuple[bool, Meaning], frozenset[int]]:
     """The cells of the listed texts of each key; `last` is the missing one."""
     found: dict[tuple[bool, Meaning], set[int]] = {}
     for cell, text in [*enumerate(categories), *((last, mark) for mark in missing)]:
-        found.setdefault(_key(meaning(text.strip()), kind), set()).add(cell)
+        found.setdefault(_key(_meaning(text.strip(), writing), kind), set()).add(cell)
     return {key: frozenset(cells) for key, cells in found.items()}

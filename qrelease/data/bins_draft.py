@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from qrelease.data.grids import exact_number
+
 BINS = 10
 """About so many bins for a column of numbers."""
 
@@ -18,31 +20,33 @@ _EXACT = 2.0**53  # whole numbers below this are floats of their own
 _MAX_END_WIDTH = 4  # times its neighbour, of a bin at an end, before it is divided
 
 
-def number_bins(low: float, high: float, seen: Mapping[float, int], *, whole: bool) -> dict[str, Any] | list[Any]:
+def number_bins(
+    low: float, high: float, seen: Mapping[float, int], step: Fraction = Fraction(0)
+) -> dict[str, Any] | list[Any]:
     """{start, stop, width} with bins of a round width; or a list of edges, by powers of ten or by quantiles.
 
     seen  how often values occur, of all or of some
+    step  1 or 5 times a power of ten, whose multiples all edges are; 0 where values lie on no grid. Of whole numbers it
+          is whole, and then the last edge is one step beyond the values, as it may be elsewhere.
     """
-    start, stop, width = even(low, high, whole=whole)
+    start, stop, width = even(low, high, step)
     edges = [float(start + i * width) for i in range(int((stop - start) / width) + 1)]
     crowded = crowding(edges, seen)
     if crowded > _CROWDED:
-        others = [_logarithmic(low, high, whole=whole), _quantiles(low, high, seen, whole=whole)]
+        others = [_logarithmic(low, high, step), _quantiles(low, high, seen, step)]
         found = min((edges for edges in others if len(edges) > 2), key=lambda e: crowding(e, seen), default=edges)
         equal = _equal(seen)  # no bins tell these apart
         if crowding(found, seen) - equal < _LIKELIHOOD_RATIO * (crowded - equal):
-            return [_toml_number(Fraction(repr(edge))) for edge in found]
-    return {"start": _toml_number(start), "stop": _toml_number(stop), "width": _toml_number(width)}
+            return [toml_number(Fraction(repr(edge))) for edge in found]
+    return {"start": toml_number(start), "stop": toml_number(stop), "width": toml_number(width)}
 
 
-def even(low: float, high: float, *, whole: bool) -> tuple[Fraction, Fraction, Fraction]:
-    """Start, stop and width: 1, 2 or 5 times a power of ten."""
+def even(low: float, high: float, least: Fraction) -> tuple[Fraction, Fraction, Fraction]:
+    """Start, stop and width: 1, 2 or 5 times a power of ten, or a least one that is 1 or 5 times one."""
     top = max(abs(low), abs(high))
     rough = max((high - low) / BINS, top * _DIGITS, 1e-200) if top else 1.0
     power = Fraction(10) ** math.floor(math.log10(rough))
-    width = next(m * power for m in (1, 2, 5, 10) if m * power >= Fraction(rough))
-    if whole:
-        width = max(width, Fraction(1))
+    width = max(next(m * power for m in (1, 2, 5, 10) if m * power >= Fraction(rough)), least)
     start = math.floor(Fraction(low) / width) * width
     return start, (math.floor(Fraction(high) / width) + 1) * width, width
 
@@ -60,22 +64,22 @@ def _equal(seen: Mapping[float, int]) -> float:
     return sum(c * c for c in seen.values()) / max(sum(seen.values()), 1) ** 2
 
 
-def _logarithmic(low: float, high: float, *, whole: bool) -> list[float]:
+def _logarithmic(low: float, high: float, step: Fraction) -> list[float]:
     """0 and 1, 2 and 5 times powers of ten, from five of these below the largest; none where values are negative."""
     if low < 0 or high <= 0 or not 1e-100 < high < 1e100:
         return []
     top = math.floor(math.log10(high))
     places = [(m, power) for power in range(top - 4, top + 2) for m in (1, 2, 5)]
-    edges = [float(Fraction(10) ** power * m) for m, power in places]
-    edges = [e for e in edges if not whole or e >= 1]
+    exact = [Fraction(10) ** power * m for m, power in places]
+    edges = [float(e) for e in exact if not step or e % step == 0]
     beyond = next(e for e in edges if e > high)
     return [0.0, *(e for e in edges if e <= beyond)]
 
 
-def _quantiles(low: float, high: float, seen: Mapping[float, int], *, whole: bool) -> list[float]:
+def _quantiles(low: float, high: float, seen: Mapping[float, int], step: Fraction) -> list[float]:
     """Between the limits, about as many of the values in each bin, rounded to two digits.
 
-    A whole number that would fill more than half of them has one of its own.
+    On a grid, a value that would fill more than half of them has one of its own.
     """
     ordered, total = sorted(seen.items()), sum(seen.values())
     edges, passed = {_rounded(low, math.floor)}, 0
@@ -83,18 +87,24 @@ def _quantiles(low: float, high: float, seen: Mapping[float, int], *, whole: boo
         has_bin = passed + count < total or count * BINS >= total  # the largest value alone has none
         if has_bin and (passed + count) * BINS // total > passed * BINS // total:
             edges.add(_rounded(value, math.ceil))
-        if whole and 2 * count > total and abs(value) < _EXACT:
-            edges |= {value, value + 1}
+        if step and 2 * count > total:
+            own = _on_grid(value, step, round)
+            edges |= {own, _on_grid(own + float(step), step, round)}
         passed += count
-    last = _rounded(high, math.ceil)
+    last = _on_grid(_rounded(high, math.ceil), step, math.ceil)
     if last <= high:
-        last = high + 1 if whole else math.nextafter(high, math.inf)
-    found = sorted({math.floor(e) for e in edges} if whole else edges)
-    inner = [float(e) for e in found if (e < last and e > low) or e == found[0]]
-    return _ends_divided([*inner, float(last)], whole=whole)
+        last = _on_grid(high + float(step), step, math.ceil) if step else math.nextafter(high, math.inf)
+    found = sorted({_on_grid(e, step, math.floor) for e in edges})
+    inner = [e for e in found if (e < last and e > low) or e == found[0]]
+    return _ends_divided([*inner, last], step)
 
 
-def _ends_divided(edges: Sequence[float], *, whole: bool) -> list[float]:
+def _on_grid(value: float, step: Fraction, towards: Any) -> float:
+    """A multiple of a step beside a value, or the value itself, where it is one or there is no step."""
+    return float(towards(exact_number(value) / step) * step) if step else value
+
+
+def _ends_divided(edges: Sequence[float], step: Fraction) -> list[float]:
     """With a bin at an end that is much wider than its neighbour divided, each part twice as wide as the one before it.
 
     In a bin values count as spread evenly, or as its middle: of an end where a few values are far out, most are near.
@@ -102,21 +112,21 @@ def _ends_divided(edges: Sequence[float], *, whole: bool) -> list[float]:
     if len(edges) < 3:
         return list(edges)
     first, second, third = edges[:3]
-    before = [-e for e in _doubling(-second, -first, third - second, whole=whole)]
+    before = [-e for e in _doubling(-second, -first, third - second, step)]
     second_last, inner, last = edges[-3:]
-    behind = _doubling(inner, last, inner - second_last, whole=whole) if len(edges) > 3 or not before else []
+    behind = _doubling(inner, last, inner - second_last, step) if len(edges) > 3 or not before else []
     return sorted({*edges, *before, *behind})
 
 
-def _doubling(start: float, stop: float, width: float, *, whole: bool) -> list[float]:
+def _doubling(start: float, stop: float, width: float, grid: Fraction) -> list[float]:
     """Edges between two others, twice as far apart at each step, beginning behind a bin of a width."""
     found: list[float] = []
     if stop - start <= _MAX_END_WIDTH * width:
         return found
     edge, step = start, 2 * width
     while stop - edge > 1.5 * step:
-        edge = _rounded(edge + step, math.ceil)
-        found.append(float(round(edge)) if whole else edge)
+        edge = _on_grid(_rounded(edge + step, math.ceil), grid, round)
+        found.append(edge)
         step *= 2
     return found
 
@@ -129,6 +139,7 @@ def _rounded(value: float, towards: Any) -> float:
     return float(towards(Fraction(value) / unit) * unit)
 
 
-def _toml_number(number: Fraction) -> int | float:
+def toml_number(number: Fraction) -> int | float:
+    """A number as a schema spells it."""
     short = number.denominator == 1 and abs(number) < _EXACT
     return int(number) if short else float(number)

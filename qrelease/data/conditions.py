@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
-from qrelease._util.texts import meant
+from qrelease._util.texts import MISSING_MARKS, meant
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -75,6 +75,16 @@ def run_texts(attribute: Attribute, *, prefixes: bool) -> Iterator[str]:
     return runs(attribute, name_text(attribute.name), prefixes=prefixes)
 
 
+def how_to_ask_for_missing(name: str) -> str:
+    """What is said of a condition on a column that seems to mean missing values and is none."""
+    return f"; for missing values write {name_text(name)} is missing"
+
+
+def _perhaps_missing(attribute: Attribute, value: WrittenValue) -> str:
+    """The same of a value, where it is spelled as missing values often are; else nothing."""
+    return how_to_ask_for_missing(attribute.name) if value.text.strip().lower() in MISSING_MARKS else ""
+
+
 def everything(attribute: Attribute) -> int:
     """All cells, the missing one included."""
     return (1 << attribute.size) - 1
@@ -83,7 +93,10 @@ def everything(attribute: Attribute) -> int:
 def missing(attribute: Attribute) -> int:
     """The missing cell."""
     if not attribute.missing:
-        raise InvalidInput(f"attribute {attribute.name!r} has no missing cell in its schema")
+        raise InvalidInput(
+            f"attribute {attribute.name!r} has no missing cell: its entry in the schema has no `missing`, so that no"
+            " record is without a value there"
+        )
     return 1 << attribute.values
 
 
@@ -255,13 +268,15 @@ def _position(attribute: Attribute, value: WrittenValue) -> float | Fraction:
             return attribute.categories.index(value.text)
         raise CellsDiffer(
             f"attribute {attribute.name!r} has no category {value.text!r}{meant(value.text, attribute.categories)}; "
-            f"it has {', '.join(map(_quoted, attribute.categories))}"
+            f"it has {', '.join(map(_quoted, attribute.categories))}{_perhaps_missing(attribute, value)}"
         )
     number = attribute.parse(value.text)
     if number is None:
         kind = "a date (YYYY-MM-DD)" if attribute.kind == "date" else "a number"
         kind = "a whole number" if attribute.integer or attribute.kind == "coded" else kind
-        raise InvalidInput(f"attribute {attribute.name!r} needs {kind}, got {value.text!r}")
+        raise InvalidInput(
+            f"attribute {attribute.name!r} needs {kind}, got {value.text!r}{_perhaps_missing(attribute, value)}"
+        )
     return number
 
 

@@ -18,6 +18,7 @@ from qrelease._util.texts import meant
 from qrelease._util.texts import readable as readable
 from qrelease.data.attribute import Attribute as Attribute
 from qrelease.data.person import Person, grid_bits
+from qrelease.data.writing import Writing
 from qrelease.errors import InvalidInput
 
 
@@ -154,8 +155,15 @@ class Domain:
 
     @property
     def of_rows(self) -> Domain:
-        """The same columns without a person, and without rules, which not all mechanisms keep: of synthetic records."""
-        return self if self.person is None and not self.impossible else replace(self, person=None, impossible=())
+        """The same columns without a person, and without rules, which not all mechanisms keep: of synthetic records.
+
+        These are written plainly, however the data were.
+        """
+        plain = all(a.writing.is_plain for a in self)
+        if plain and self.person is None and not self.impossible:
+            return self
+        attributes = self.attributes if plain else tuple(replace(a, writing=Writing()) for a in self)
+        return replace(self, attributes=attributes, person=None, impossible=())
 
     @cached_property
     def names(self) -> tuple[str, ...]:

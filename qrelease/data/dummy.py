@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.validate import whole
+from qrelease.data.attribute import Attribute
 from qrelease.data.decoding import decode
 from qrelease.data.domain import Domain
 from qrelease.data.sources.encoding import domain_of_records
@@ -84,9 +85,18 @@ def dummy_table(domain: Domain, rows: int = 1000, seed: int = 0) -> dict[str, np
         domain = domain_of_records(domain)
     domain.check_decided()
     codes = dummy_codes(domain, rows, rng)
-    values = {a.name: decode(a, c, rng) for a, c in zip(domain, codes, strict=True)}
+    values = {a.name: _as_written(a, c, decode(a, c, rng)) for a, c in zip(domain, codes, strict=True)}
     if person is None:
         return values
     most = _MOST_OF_A_PERSON if person.derive else min(person.at_most or 1, _MOST_OF_A_PERSON)
     numbers = np.repeat(np.arange(rows), rng.integers(1, most + 1, size=rows))[:rows]
     return {person.column: np.array([f"p{number}" for number in numbers.tolist()], dtype=object), **values}
+
+
+def _as_written(attribute: Attribute, codes: npt.NDArray[np.int64], values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Values (n,) of cells as the data have them."""
+    if attribute.writing.is_plain:
+        return values
+    pairs = zip(codes.tolist(), values.tolist(), strict=True)
+    found = [value if code == attribute.values else attribute.writing.written(str(value)) for code, value in pairs]
+    return np.array(found, dtype=object)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Concatenate, Literal, NoReturn, ParamSpec, fin
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.texts import meant, quoted, readable
+from qrelease._util.texts import MISSING_MARKS, meant, quoted, readable
 from qrelease.data import conditions
 from qrelease.data.conditions import WrittenValue
 from qrelease.errors import InvalidInput, TooLarge
@@ -312,10 +312,15 @@ class _Parser:
         if not self._take(text):
             self._fail(repr(text))
 
-    def _fail(self, expected: str) -> NoReturn:
+    def _fail(self, expected: str, more: str = "") -> NoReturn:
         kind, text, position = self.now
         got = "the end" if kind == "end" else repr(text)
-        raise InvalidInput(f"condition, position {position}: expected {expected}, got {got}")
+        raise InvalidInput(f"condition, position {position}: expected {expected}, got {got}{more}")
+
+    def _about_missing(self, attribute: Attribute) -> str:
+        """How one asks for missing values, where the next word seems to mean these; else nothing."""
+        means = self.now[1].lower() in (*MISSING_MARKS, "missing", "empty")
+        return conditions.how_to_ask_for_missing(attribute.name) if means and self.now[0] != "end" else ""
 
     def _condition(self, depth: int) -> _Node:
         clauses = [self._clause(depth)]
@@ -364,22 +369,23 @@ class _Parser:
         """The cells that what follows a column's name allows."""
         operator = self._take("=", "==", "!=", "<", "<=", ">", ">=")
         if operator in ("=", "==", "!="):
-            cells = self._cells(start, conditions.equal_to, attribute, self._value())
+            cells = self._cells(start, conditions.equal_to, attribute, self._value(attribute))
             return cells ^ conditions.everything(attribute) if operator == "!=" else cells
         if operator:
-            return self._cells(start, conditions.compared, attribute, operator, self._value())
+            return self._cells(start, conditions.compared, attribute, operator, self._value(attribute))
         inverted = self._take("not") is not None
         if self._word("between"):
-            low = self._value()
+            low = self._value(attribute)
             self._need("and")
-            cells = self._cells(start, conditions.between, attribute, low, self._value())
+            cells = self._cells(start, conditions.between, attribute, low, self._value(attribute))
         elif self._word("like"):
             cells = self._like(attribute, start)
         elif self._take("in"):
             cells = self._members(attribute, start)
         elif not inverted and self._take("is"):
             inverted = self._take("not") is not None
-            self._need("missing")
+            if not self._take("missing"):
+                self._fail("'missing'", self._about_missing(attribute))
             cells = self._cells(start, conditions.missing, attribute)
         else:
             self._fail("'in'" if inverted else "one of = != < <= > >= in is")
@@ -387,7 +393,7 @@ class _Parser:
 
     def _like(self, attribute: Attribute, start: int) -> int:
         """The categories of a pattern, each pattern compared once."""
-        pattern = self._value()
+        pattern = self._value(attribute)
         key = attribute.name, pattern.text
         if key not in self.patterns:
             self.compared += attribute.values
@@ -416,17 +422,17 @@ class _Parser:
                 self._fail(f"',' or '{close}'")
 
     def _item(self, attribute: Attribute, start: int, *, need_range: bool = False) -> int:
-        value = self._value()
+        value = self._value(attribute)
         if self._take(".."):
-            return self._cells(start, conditions.between, attribute, value, self._value())
+            return self._cells(start, conditions.between, attribute, value, self._value(attribute))
         if need_range:
             self._fail("'..', or a set in braces after 'in'")
         return self._cells(start, conditions.equal_to, attribute, value)
 
-    def _value(self) -> WrittenValue:
+    def _value(self, attribute: Attribute) -> WrittenValue:
         kind, text, _ = self.now
         if kind not in ("bare", "quoted", "name"):
-            self._fail("a value (one with spaces or signs goes in quotes)")
+            self._fail("a value (one with spaces or signs goes in quotes)", self._about_missing(attribute))
         self.now = next(self.rest)
         return WrittenValue(text, quoted=kind != "bare")
 

@@ -19,6 +19,14 @@ A schema is public and comes before the data. One `[[attribute]]` per column, in
                                                    # or { learn = 32 }: see `qrelease schema learn`
 
     [[attribute]]
+    name = "income"
+    kind = "number"
+    bins = { start = 0, stop = 100000, width = 5000 }
+    decimal = ","                                  # how the data write numbers: 1.234,50 €; dates have
+    thousands = "."                                # format = "%d.%m.%Y"
+    unit = "€"
+
+    [[attribute]]
     name = "destination"
     kind = "category"
     categories = { learn = true, at_most = 1000 }  # those that many records have; the rest will be `other`
@@ -58,7 +66,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from hashlib import sha256
@@ -72,6 +80,7 @@ from qrelease.data.dates import iso_date, moment
 from qrelease.data.domain import Domain, Review
 from qrelease.data.grids import STEPS
 from qrelease.data.person import Person
+from qrelease.data.writing import Writing
 from qrelease.errors import InvalidInput
 
 MAX_BINS = 1 << 20  # more is a slip in a width, not a histogram
@@ -84,12 +93,15 @@ _MAX_FLOAT = Fraction(sys.float_info.max)
 _REVIEW = {"reviewed_by": "by", "reviewed_on": "on"}
 """Keys of a schema that say who reviewed it and when, and what a `Review` calls them."""
 
+_PLAIN = Writing()
+_WRITING = tuple(asdict(_PLAIN))
+
 _COMMON_KEYS = ("name", "kind", "missing", "outside", "reviewed")
 _KEYS_BY_KIND = {
     "coded": ("codes", "ordered"),
     "category": ("categories", "ordered"),
-    "number": ("bins", "integer", "within", "step", "shape"),
-    "date": ("bins", "within", "step", "shape"),
+    "number": ("bins", "integer", "within", "step", "shape", "decimal", "thousands", "unit"),
+    "date": ("bins", "within", "step", "shape", "format"),
 }
 
 
@@ -461,6 +473,7 @@ def _entry(attribute: Attribute) -> dict[str, Any]:
             entry["shape"] = [[attribute.shown(v) if date_ else _spelled(v), weight] for v, weight in values]
     if attribute.integer:
         entry["integer"] = True
+    entry |= {key: mark for key, mark in asdict(attribute.writing).items() if mark != getattr(_PLAIN, key)}
     if attribute.ordered != _ORDERED_BY_DEFAULT[attribute.kind]:
         entry["ordered"] = attribute.ordered
     if attribute.missing:
@@ -525,6 +538,7 @@ def _build(name: str, entry: Mapping[str, Any]) -> Attribute:
         step=step,
         learn=learn,
         shape=_shape(entry, kind, within, step),
+        writing=_writing(entry),
     )
     if attribute.undecided and not learn:
         raise _WrongValue(
@@ -532,6 +546,14 @@ def _build(name: str, entry: Mapping[str, Any]) -> Attribute:
             "learn = N }"
         )
     return attribute
+
+
+def _writing(entry: Mapping[str, Any]) -> Writing:
+    """How its values are written."""
+    try:
+        return Writing(**{key: entry[key] for key in _WRITING if key in entry})
+    except InvalidInput as error:
+        raise _WrongValue(str(error)) from None
 
 
 def _learn(entry: Mapping[str, Any], key: str) -> int:

@@ -142,6 +142,9 @@ def check(
     domain = load(schema, undecided=True)
     if domain.person is not None and domain.person.derive:
         domain = domain_of_records(domain)
+    if dialect is not None:
+        for attribute in domain:
+            dialect.check_alone(attribute)
     reader: Reader = open_reader(source, query, dialect)
     reader.check_header(domain.names)
     names = found_columns(reader, domain)

@@ -11,8 +11,8 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -24,23 +24,27 @@ from tomlkit.items import Table
 
 from qrelease._util.validate import whole
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
-from qrelease.data.bins_draft import even, number_bins
+from qrelease.data.bins_draft import even, number_bins, toml_number
+from qrelease.data.codes_draft import codes_named, digits_of_codes
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
-from qrelease.data.grids import MAX_POINTS
+from qrelease.data.grids import MAX_POINTS, exact_number
 from qrelease.data.person import Person
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoding import Reader
 from qrelease.data.sources.files import open_reader
 from qrelease.data.sources.frames import FrameReader
+from qrelease.data.writing import Writing
+from qrelease.data.writing_draft import still_read, ways_to_read
 from qrelease.errors import InvalidInput
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", ".", "-", "9999-12-31")
 """Spellings taken for a missing value when a column holds them."""
 
 _MAX_TEXT_CATEGORIES = 100  # more categories than this: a name, a number of a document, free text
-_TOO_MANY = f"more than {_MAX_TEXT_CATEGORIES} different texts"
+_TOO_MANY = "more than {:,} different texts"
+_FEW_ALIKE = "nearly every code is different, by its name a column of codes"
 _MAX_WHOLE_CATEGORIES = 12  # whole numbers with at most so many values, or steps between these, get a cell each
 _MIN_RECORDS_OF_NAMES = (
     20  # records from which on a column where nearly all values differ is taken for one of names or numbers
@@ -49,6 +53,7 @@ _MAX_LABEL = 60  # characters of a category
 _LEARNED_BINS = 32
 _TENTH = Fraction(1, 10)
 _DECIMALS = 4
+_MAX_STEPS = 2**40  # of a grid to its farthest point, by the decimals that occur
 _WHOSE = "it says whose the records are: see [person]"
 _NAMED = (
     "its name says that it tells people apart: if so, draft with --person {0} (in Python: person=qr.Person({0!r}, M), M"
@@ -74,16 +79,17 @@ _PERSON_NAME = re.compile(
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
 _LABEL = re.compile(r"[+-]?(0\d.*|\d+)")  # 007, or more digits than a float holds
+_CODE = re.compile(r"[A-Za-z]{0,3}[-. ]?\d[\w./ -]{0,9}")  # what codes look like, and words do not
+_GROUPED = re.compile(r"[+-]?\d{1,3}\.\d{3}")  # a number with three decimals, or thousands
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?")
 _OTHERWISE: Mapping[str, tuple[re.Pattern[str], str]] = {
     "date": (
         re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{4}([T ].*)?|\d{4}[./]\d{1,2}[./]\d{1,2}([T ].*)?"),
-        "they look like dates: written as 2020-12-31 they are taken for such",
+        'they look like dates: give kind = "date" and how all are written, as format = "%d.%m.%Y"',
     ),
     "number": (
         re.compile(r"(?!\d+$)[+-]?[$€£¥]? ?(\d{1,3}([., '\u00a0\u202f]\d{3})+|\d+)([.,]\d+)? ?([$€£¥%]|[A-Z]{3})?"),
-        "they look like numbers: take units and marks between thousands out, as in 1234.5; for a comma before decimals,"
-        " say --decimal ,",
+        'they look like numbers: give kind = "number" and how all are written, by decimal, thousands and unit',
     ),
 }
 """How dates and numbers are often written that are read as texts, and what a reviewer is told of them."""
@@ -93,6 +99,7 @@ _ZONED = "its moments have an offset from UTC, and on which day they are depends
 
 _MOSTLY = 0.95  # of its values, for what a column looks like
 
+_PLAIN = Writing()
 _AS_NUMBER = Attribute("number", "number", edges=(0, 1))
 _AS_DATE = Attribute("date", "date", edges=(0, 1))
 
@@ -214,19 +221,53 @@ def drafted(
         raise InvalidInput(f"{reader.path.name} has no column {person.column!r}, which is to say whose the records are")
     columns = [_Column(name, learn) for name in reader.header]
     dependencies = None if learn else Dependencies(len(columns))
-    left = math.inf if rows is None else rows
-    for chunk in reader.texts():
-        given = [list(islice(texts, int(min(left, sys.maxsize)))) for texts in chunk]
+    for given in _given(reader, rows):
         for column, texts in zip(columns, given, strict=True):
             column.see(texts)
         if dependencies is not None:
             dependencies.see(given)
-        left -= len(given[0]) if given else 0
-        if left <= 0:
-            break
     for column in columns:
         column.settle()
+    columns = _read_as_written(columns, reader, rows)
     return _document(reader.path.name, columns, rows, person, dependencies)
+
+
+def _given(reader: Reader, rows: int | None) -> Iterator[list[list[str]]]:
+    """The texts of all columns of some records at a time, of the first ones."""
+    left = math.inf if rows is None else rows
+    for chunk in reader.texts():
+        given = [list(islice(texts, int(min(left, sys.maxsize)))) for texts in chunk]
+        yield given
+        left -= len(given[0]) if given else 0
+        if left <= 0:
+            return
+
+
+def _read_as_written(columns: list[_Column], reader: Reader, rows: int | None) -> list[_Column]:
+    """The columns, where all texts are numbers or dates in one way, as these: what is read twice."""
+    tried = {
+        place: [_Column(column.name, column.learn, way) for way in column.ways or ()]
+        for place, column in enumerate(columns)
+        if column.kind == "text" and column.ways and not codes_named(column.name)
+    }
+    for given in _given(reader, rows) if tried else ():
+        for place, others in tried.items():
+            for column in others:
+                column.see(given[place])
+    return [_only(tried[place]) or column if place in tried else column for place, column in enumerate(columns)]
+
+
+def _only(tried: Sequence[_Column]) -> _Column | None:
+    """The column that was read in the one way in which all are numbers or dates; None where there is none, or another.
+
+    Of ways that make the same of all texts it is the simplest.
+    """
+    for column in tried:
+        column.settle()
+    fitting = [column for column in tried if column.values and column.kind != "text"]
+    if not fitting or any(column.places != fitting[0].places for column in fitting):
+        return None
+    return fitting[0]
 
 
 def _reader(source: Any, dialect: Dialect | None, query: str | None) -> Reader:
@@ -256,7 +297,9 @@ def _document(
     if not len(entries):
         raise InvalidInput(f"{name} has no column to draft a schema from: {'; '.join(omitted)}")
     head = _HEAD.format(path=name if rows is None else f"the first {rows:,} records of {name}").splitlines()
-    listed = _WITH_A_LIST if _TOO_MANY in left_out.values() else []
+    codes = any(c.name not in left_out and c.coded and len(c.values) > _MAX_WHOLE_CATEGORIES for c in columns)
+    too_many = any(" different texts" in reason or reason == _FEW_ALIKE for reason in left_out.values())
+    listed = _WITH_A_LIST if too_many or (codes and not columns[0].learn) else []
     several = [] if person is not None else ["", *_MANY_RECORDS]
     out = ["", "Left out:", *omitted] if omitted else []
     followed = [] if dependencies is None else _followed([column.name for column in columns], cells, dependencies)
@@ -301,6 +344,7 @@ class _Column:
 
     name: str
     learn: bool = False
+    writing: Writing = _PLAIN
     missing: set[str] = field(default_factory=set)
     values: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
@@ -311,8 +355,15 @@ class _Column:
     different: set[int] = field(default_factory=set)
     told_apart: int = 0
     zoned: bool = False
+    fractions: bool = False
+    grouped: bool = True
     otherwise: Counter[str] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
+    most: int = field(init=False)  # texts that a draft lists
+    ways: list[Writing] | None = None
+
+    def __post_init__(self) -> None:
+        self.most = max(codes_named(self.name), _MAX_TEXT_CATEGORIES)
 
     def see(self, texts: Iterable[str]) -> None:
         """Take in some raw values: those that are the same are looked at together."""
@@ -325,24 +376,31 @@ class _Column:
         given, self.waiting = self.waiting, Counter()
         for raw, count in given.items():
             text = raw.strip()
-            if text in MISSING:
+            plain = self.writing.plain(text)
+            if text in MISSING or plain in MISSING:
                 self.missing.add(text)
                 continue
             self.records += count
             if len(self.different) < _MAX_DISTINCT:
                 self.different.add(hash(text))
                 self.told_apart = self.records
-            kind, place = _classified(text)
+            kind, place = ("text", None) if plain is None else _classified(plain)
             self.kinds.add(kind)
+            if self.most > _MAX_TEXT_CATEGORIES and _CODE.fullmatch(text) is None:
+                self.most = _MAX_TEXT_CATEGORIES
+            if kind == "number":
+                self.grouped = self.grouped and _GROUPED.fullmatch(text) is not None
             if kind == "date":
                 self.zoned = self.zoned or _OFFSET.fullmatch(text) is not None
             if kind == "text":
+                self.ways = ways_to_read(text) if self.ways is None else still_read(self.ways, text)
                 self.otherwise.update({name: count for name, (like, _) in _OTHERWISE.items() if like.fullmatch(text)})
             if place is not None:
                 self.low, self.high = min(self.low, place), max(self.high, place)
                 self.places[place] = self.places.get(place, 0) + count
-            if len(self.values) <= _MAX_TEXT_CATEGORIES:
-                self.values.add(text)
+                self.fractions = self.fractions or (kind == "number" and not place.is_integer())
+            if len(self.values) <= self.most:
+                self.values.add(plain or text)
         if len(self.places) > _MAX_COUNTED_NUMBERS:  # every other one, which changes the shares of bins but little
             self.places = {place: self.places[place] for place in sorted(self.places)[::2]}
 
@@ -357,6 +415,11 @@ class _Column:
         if len(self.kinds) == 1:
             return next(iter(self.kinds))
         return "number" if self.kinds == {"whole", "number"} else "text"
+
+    @property
+    def coded(self) -> bool:
+        """Whether its name says that its numbers are codes: categories, whose order and distance mean nothing."""
+        return self.kind in ("whole", "number") and codes_named(self.name) > 0
 
     @property
     def hint(self) -> str:
@@ -374,19 +437,33 @@ class _Column:
         return f"{reason}; {self.hint}" if reason and self.hint else reason
 
     def _unusable(self) -> str | None:
-        if self.learn and self.kind == "text":
+        if self.learn and (self.kind == "text" or self.coded):
             return _NAMED.format(self.name) if self._names_people() else self._no_category()
         if self.kind == "date" and self.zoned and not self.learn:
             return _ZONED
         if self._names_people() and not self.nearly_unique:
             return _NAMED.format(self.name)
-        if self.kind == "text" and len(self.values) > _MAX_TEXT_CATEGORIES:
-            return _TOO_MANY
+        if codes_named(self.name) and self.kind != "date" and not self.few:
+            return self._uncommon_codes()
+        if self.kind == "text" and len(self.values) > self.most:
+            return _TOO_MANY.format(self.most)
         if self.kind == "text" and self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.values) > self.records:
             return "nearly every text is different: names, addresses or free text"
         if self.kind == "whole" and self.nearly_unique and self._numbers_people():
             return "nearly every number is different: it looks like one of people or documents"
         return _NAMED.format(self.name) if self._names_people() else None
+
+    @property
+    def few(self) -> bool:
+        return len(self.values) <= _MAX_WHOLE_CATEGORIES
+
+    def _uncommon_codes(self) -> str | None:
+        """Why codes cannot be listed."""
+        if len(self.values) > self.most:
+            return f"{_TOO_MANY.format(self.most)}, whose name says that they are codes"
+        if self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.values) > self.records:
+            return _FEW_ALIKE
+        return None
 
     def _names_people(self) -> bool:
         """Whether its name says that it tells people apart, and it has too many values for a question's answers."""
@@ -425,34 +502,55 @@ def _entry(column: _Column) -> tuple[Table, int]:
     """The proposed entry, with the reasons as comments, and how many cells it has."""
     entry = tomlkit.table()
     entry.add("name", column.name)
-    if column.learn and column.kind == "text" and len(column.values) > _MAX_WHOLE_CATEGORIES:
+    if column.learn and (column.kind == "text" or column.coded) and len(column.values) > _MAX_WHOLE_CATEGORIES:
         entry.add("kind", "category")
+        _say_if_coded(entry, column)
         entry.add(tomlkit.comment("not listed here: learned, for a cost; the rest will be one category, other"))
         entry.add("categories", _inline({"learn": True, "at_most": MAX_LEARNED_CATEGORIES}))
         cells = len(column.values)
+    elif column.coded:
+        cells = _propose_categories(entry, column)
     elif column.kind == "whole" and (step := _step_of_few(column)):
         cells = _propose_single_numbers(entry, column, step)
-    elif column.kind == "text" or (column.kind == "whole" and len(column.values) <= _MAX_WHOLE_CATEGORIES):
+    elif column.kind == "text" or (column.kind == "whole" and column.few and column.writing.is_plain):
         cells = _propose_categories(entry, column)
     elif column.learn and column.kind != "date":
         cells = _propose_grid(entry, column)
     elif column.learn and any(len(text) > len("2024-01-31") for text in column.values):
         cells = _propose_moments(entry, column)
     else:
+        digits = digits_of_codes(column.low, column.high) if column.kind == "whole" else 0
+        if digits and not column.nearly_unique:
+            entry.add(
+                tomlkit.comment(f"all have {digits} digits: if these are codes and no amounts, write instead of bins")
+            )
+            entry.add(
+                tomlkit.comment('kind = "category" and categories = {file = "codes.csv", column = "code"}, a list')
+            )
         if column.kind == "whole" and column.nearly_unique:
             entry.add(tomlkit.comment("nearly every value occurs once: delete this if it numbers people or documents"))
         cells = _propose_bins(entry, column)
+    if column.kind == "number" and column.grouped and column.writing.is_plain and not column.coded:
+        told = 'if points mark thousands here, as in 1.234 for 1234, write decimal = "," and thousands = "."'
+        entry.add(tomlkit.comment(told))
+    if not column.writing.is_plain:
+        entry.add(tomlkit.comment("how all values that occur are written"))
+        for key, mark in asdict(column.writing).items():
+            if mark != getattr(_PLAIN, key):
+                entry.add(key, mark)
     if column.missing:
         entry.add(tomlkit.comment("taken for missing, because they occur; the first one is written out"))
-        entry.add("missing", [token for token in MISSING if token in column.missing])
+        listed = [token for token in MISSING if token in column.missing]
+        entry.add("missing", listed + sorted(column.missing.difference(listed)))
     entry.add("reviewed", value=False)
     return entry, cells + bool(column.missing)
 
 
 def _propose_categories(entry: Table, column: _Column) -> int:
-    ordered = column.kind == "whole"
-    labels = sorted(column.values, key=float) if ordered else sorted(column.values)
+    ordered = column.kind == "whole" and not column.coded
+    labels = sorted(column.values, key=float) if ordered or column.coded else sorted(column.values)
     entry.add("kind", "category")
+    _say_if_coded(entry, column)
     entry.add(tomlkit.comment("exactly the values that occur: replace them by the public list of categories"))
     if column.hint:
         entry.add(tomlkit.comment(column.hint))
@@ -463,6 +561,12 @@ def _propose_categories(entry: Table, column: _Column) -> int:
         entry.add(tomlkit.comment("few whole numbers: each is a category, and their order counts"))
         entry.add("ordered", value=True)
     return len(labels)
+
+
+def _say_if_coded(entry: Table, column: _Column) -> None:
+    if column.coded:
+        told = 'codes, by the name: if these are amounts, write kind = "number" and within, step and bins instead'
+        entry.add(tomlkit.comment(told))
 
 
 def _step_of_few(column: _Column) -> int:
@@ -491,11 +595,16 @@ def _propose_single_numbers(entry: Table, column: _Column, step: int) -> int:
 def _propose_bins(entry: Table, column: _Column) -> int:
     entry.add("kind", "date" if column.kind == "date" else "number")
     entry.add(tomlkit.comment("limits rounded outwards from the extremes that occur: replace by public limits"))
-    bins: dict[str, Any] | list[Any] = (
-        _date_steps(column)
-        if column.kind == "date"
-        else number_bins(column.low, column.high, column.places, whole=column.kind == "whole")
-    )
+    bins: dict[str, Any] | list[Any]
+    if column.kind == "date":
+        bins = _date_steps(column)
+    else:
+        step = _step(column)
+        bins = number_bins(column.low, column.high, column.places, step)
+        ends = (bins["start"], bins["stop"]) if isinstance(bins, dict) else (bins[0], bins[-1])
+        low, high = map(exact_number, ends)
+        if step and high - low > step:
+            _add_grid(entry, column, low, high, step)
     if isinstance(bins, dict):
         entry.add("bins", _inline(bins))
     else:
@@ -508,16 +617,49 @@ def _propose_bins(entry: Table, column: _Column) -> int:
     return len(edges_of(bins, entry["kind"])) - 1
 
 
+def _add_grid(entry: Table, column: _Column, low: Fraction, high: Fraction, step: Fraction) -> None:
+    """The grid of bins from `low` to `high`: of whole numbers the last one ends before `high`."""
+    last = high - step if step.denominator == 1 else high
+    entry.add("within", [toml_number(low), toml_number(last)])
+    if column.kind != "whole":
+        entry.add(tomlkit.comment("as many decimals as occur, or enough: a public step is better"))
+    entry.add("step", toml_number(step))
+
+
+def _step(column: _Column) -> Fraction:
+    """1, or 1 or 5 times a power of ten, whose multiples the numbers are: as many decimals as occur, if these are few.
+
+    0 where no grid has room for them.
+    """
+    farthest = Fraction(max(abs(column.low), abs(column.high)))
+    if column.kind == "whole":
+        step = Fraction(1)
+    else:
+        low, high, width = even(column.low, column.high, Fraction(0))
+        unit = Fraction(10) ** -max(_places_after_point(column), 0)
+        if unit < Fraction(10) ** -_DECIMALS or farthest > _MAX_STEPS * unit:
+            step = min(width, _decimals(column, high - low))
+        else:
+            halves = unit < 1 and all(exact_number(place) % (5 * unit) == 0 for place in column.places)
+            step = 5 * unit if halves else unit
+    fits = 4 * farthest + 1 <= MAX_POINTS * min(step, Fraction(1))  # limits are rounded outwards
+    return step if fits and not (column.fractions and step.denominator == 1) else Fraction(0)
+
+
+def _places_after_point(column: _Column) -> int:
+    return max(-int(Decimal(repr(place)).normalize().as_tuple().exponent) for place in column.places)
+
+
 def _propose_grid(entry: Table, column: _Column) -> int:
     """Limits and a step, and bins that are to be learned where the grid has many points."""
-    low, high, width = even(column.low, column.high, whole=column.kind == "whole")
+    low, high, width = even(column.low, column.high, Fraction(column.kind == "whole"))
     step = Fraction(1) if column.kind == "whole" else min(width, _decimals(column, high - low))
     entry.add("kind", "number")
     entry.add(tomlkit.comment("limits rounded outwards from the extremes that occur: replace by public limits"))
-    entry.add("within", [_toml(low), _toml(high)])
+    entry.add("within", [toml_number(low), toml_number(high)])
     if column.kind != "whole":
         entry.add(tomlkit.comment("as many decimals as occur, or enough: a public step is better"))
-    entry.add("step", _toml(step))
+    entry.add("step", toml_number(step))
     points = int((high - low) / step) + 1
     if points > MAX_POINT_CELLS:
         entry.add("bins", _inline({"learn": _LEARNED_BINS}))
@@ -546,14 +688,10 @@ def _decimals(column: _Column, span: Fraction) -> Fraction:
 
     A grid of whole numbers takes no fraction: where one occurs the unit is a tenth at most, if a grid can be so fine.
     """
-    found = max(-int(Decimal(repr(place)).normalize().as_tuple().exponent) for place in column.places)
+    found = _places_after_point(column)
     unit = max(Fraction(10) ** -max(found, 0), Fraction(10) ** (math.floor(math.log10(span)) - _DECIMALS))
     farthest = 2 * Fraction(max(abs(column.low), abs(column.high)) + 1)  # limits are rounded outwards from these
     return min(unit, _TENTH) if found > 0 and 2 * farthest <= MAX_POINTS * _TENTH else unit
-
-
-def _toml(number: Fraction) -> int | float:
-    return int(number) if number.denominator == 1 else float(number)
 
 
 def _inline(content: Mapping[str, Any]) -> Any:

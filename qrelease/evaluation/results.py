@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from qrelease._util.owner_only import write_for_owner
+from qrelease._util.texts import aligned
 from qrelease.errors import InvalidInput
 
 NOTICE = "NOT PRIVATE: compares with the true table; do not publish"
@@ -125,7 +126,7 @@ class Evaluation:
         body = [self._cells(m, e) for e in self.epsilons for m in self.mechanisms if self.runs(m, e)]
         trials = len({r.trial for r in self.rows})
         subject = self.subject + (f"; means of {trials} trials" if trials > 1 else "")
-        lines = [NOTICE, subject, _UNITS, *_aligned([_HEADER, *body], names=1)]
+        lines = [NOTICE, subject, _UNITS, *aligned([_HEADER, *body], names=1)]
         lines += [f"skipped: {name}: {why}" for name, why in self.skipped.items()]
         if self.bounds:
             bounds = ", ".join(f"{bound:.4f} at epsilon={e:g}" for e, bound in self.bounds.items())
@@ -197,7 +198,7 @@ class ReleaseScore:
         rows = [("", *_HEADER[2:5]), ("answers", *_digits(self.answers))]
         if self.synthetic:
             rows.append(("synthetic records", *_digits(self.synthetic)))
-        return "\n".join([NOTICE, _UNITS, *_aligned(rows, names=0)])
+        return "\n".join([NOTICE, _UNITS, *aligned(rows, names=0)])
 
     __repr__ = __str__
 
@@ -240,15 +241,3 @@ def _digits(errors: Errors) -> tuple[str, ...]:
 
 def _number(value: float, places: int) -> str:
     return "-" if math.isnan(value) else f"{value:.{places}f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]], names: int) -> list[str]:
-    """Columns of text, each as wide as its widest cell: the one with names to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if i == names else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]

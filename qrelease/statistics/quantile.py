@@ -33,6 +33,7 @@ groups all errors are as above at once with β/G in place of β.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Final, final
@@ -107,12 +108,17 @@ def loss_bound(cells: int, sensitivity: int, cost: PureDP | ZCDP, beta: float) -
     return math.floor(2 * sensitivity / float(epsilon) * (math.log(cells) - math.log(beta)) * (1 + 1e-9))
 
 
-def check_scored_cells(grid: Grid) -> None:
-    """Raise `TooLarge` for a grid of more values than are scored one by one."""
+def check_scored_cells(grid: Grid, qs: Sequence[float] = ()) -> None:
+    """Raise `TooLarge` for a grid of more values than are scored one by one.
+
+    qs  the quantiles that were asked for, where a tree of counts would give them too
+    """
     if grid.cells > MAX_CELLS:
+        asked = f"tree-quantiles:{grid.name},qs={'/'.join(map(str, qs))}"
+        tree = f"{asked} (in Python TreeQuantiles), or " if qs else ""
         raise TooLarge(
             f"column {grid.name!r} has {grid.cells:,} values, and at most {MAX_CELLS:,} are scored one by one:"
-            " take TreeQuantiles, or a coarser step"
+            f" take {tree}a coarser step in the schema"
         )
 
 
@@ -164,8 +170,8 @@ class Quantile:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        check_scored_cells(Grid.of(domain, self.column))
         fraction(self.q)
+        check_scored_cells(Grid.of(domain, self.column), () if self.by else (self.q,))
         if not isinstance(self.interval, bool):
             raise InvalidInput(f"interval must be yes or no, True or False, got {self.interval!r}")
         groups, cells = self._groups(domain), Grid.of(domain, self.column).cells

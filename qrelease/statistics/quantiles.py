@@ -103,8 +103,8 @@ class RecursiveQuantiles:
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`."""
-        check_scored_cells(Grid.of(domain, self.column))
         _ascending(self.qs)
+        check_scored_cells(Grid.of(domain, self.column), self.qs)
         for share in self._shares(cost):
             selection_epsilon(share, better_rule(share))
 

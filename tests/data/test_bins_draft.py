@@ -1,6 +1,7 @@
 """What a draft proposes: bins that tell values apart, no names or numbers of people."""
 
 import re
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,12 +31,14 @@ def test_even_bins_are_replaced_only_where_others_tell_more_apart() -> None:
         "a spike": (np.r_[np.full(5000, 3.0), 100.0], True),
     }
     for name, (values, even) in cases.items():
-        for whole in (False, True):
-            column = np.rint(values) if whole else values
+        for step in (Fraction(0), Fraction(1, 20), Fraction(1, 100), Fraction(1)):
+            whole = step == 1
+            column = np.rint(values / float(step)) * float(step) if step else values
             seen = {float(v): int(c) for v, c in zip(*np.unique(column, return_counts=True), strict=True)}
-            bins = number_bins(min(seen), max(seen), seen, whole=whole)
+            bins = number_bins(min(seen), max(seen), seen, step)
             assert isinstance(bins, dict) == even, name
             edges = edges_of(bins, "number")
+            assert not step or all(Fraction(repr(e)) % step == 0 for e in edges)
             assert all(a < b for a, b in pairwise(edges))
             assert edges[0] <= min(seen)
             assert edges[-1] > max(seen) or (edges[-1] == max(seen) and not whole)
@@ -49,7 +52,7 @@ def test_a_long_tail_is_divided_so_that_values_are_near_the_middle_of_their_bin(
     visits = np.random.default_rng(3).negative_binomial(0.7, 0.18, 20_000)
     visits[:2] = 121, 90  # two who are far out
     seen = {float(sign * v): int(c) for v, c in zip(*np.unique(visits, return_counts=True), strict=True)}
-    edges = np.array(number_bins(min(seen), max(seen), seen, whole=True), dtype=float)
+    edges = np.array(number_bins(min(seen), max(seen), seen, Fraction(1)), dtype=float)
     values, counts = np.array([*seen]), np.array([*seen.values()])
 
     def mean(edges: np.ndarray) -> float:
@@ -71,7 +74,7 @@ def test_a_number_that_nearly_everybody_has_gets_a_bin_of_its_own(heaped: int, l
     values = np.where(rng.random(20_000) < 0.91, heaped, low + rng.geometric(0.6, 20_000))
     values[:2] = low, low + 51
     seen = {float(v): int(c) for v, c in zip(*np.unique(values, return_counts=True), strict=True)}
-    edges = np.array(number_bins(min(seen), max(seen), seen, whole=True), dtype=float)
+    edges = np.array(number_bins(min(seen), max(seen), seen, Fraction(1)), dtype=float)
     assert {heaped, heaped + 1} <= {*edges}
     widths = np.diff(edges[edges > heaped])
     assert len(widths) > 2

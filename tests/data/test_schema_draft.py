@@ -1,5 +1,6 @@
 """Drafts of schemas: from files of each kind, and read again."""
 
+from dataclasses import asdict
 from datetime import date
 
 import numpy as np
@@ -13,8 +14,11 @@ from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Person
 from qrelease.data.schema import load
 from qrelease.data.schema_draft import draft, drafted
+from qrelease.data.sources.dialect import Dialect
 from qrelease.data.table import Table
+from qrelease.data.writing import Writing
 from qrelease.errors import InvalidInput
+from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy.costs import PureDP
@@ -62,7 +66,8 @@ def test_draft(write):
                 "age",
                 "number",
                 edges=range_(10, 110, 10),
-                integer=True,
+                within=(10, 99),
+                step=1,
                 missing=("",),
                 outside="clip",
             ),
@@ -74,7 +79,13 @@ def test_draft(write):
                 missing=("9999-12-31",),
                 outside="clip",
             ),
-            Attribute("score", "number", edges=tuple(n / 10 for n in range(-3, 7)), outside="clip"),
+            Attribute(
+                *("score", "number"),
+                edges=tuple(n / 10 for n in range(-3, 7)),
+                within=(-0.3, 0.6),
+                step=0.005,
+                outside="clip",
+            ),
             Attribute("flag", "number", edges=(0, 1, 2), integer=True),
             Attribute("town", "category", categories=("Bern", "Genf, GE"), missing=("NA",)),
         )
@@ -85,10 +96,11 @@ def test_draft(write):
 @pytest.mark.parametrize(
     ("spelled", "hint"),
     [
-        (lambda i: f'"${i + 1000:,}.50"', "look like numbers"),
-        (lambda i: f'"{i + 1000},25"', "look like numbers"),
-        (lambda i: f"{i} %", "look like numbers"),
-        (lambda i: f"{i % 28 + 1}.{i % 12 + 1}.{1900 + i}", "look like dates"),
+        (lambda i: f'"${i + 1000:,}.50"' if i else "a tip", "look like numbers"),
+        (lambda i: f'"{i + 1},000"', "look like numbers"),  # two ways, and two amounts
+        (lambda i: f"{i} %" if i else "none at all", "look like numbers"),
+        (lambda i: f"{i % 28 + 1}.{i % 12 + 1}.{1900 + i}" if i else "soon", "look like dates"),
+        (lambda i: f"{i % 12 + 1}/{i % 12 + 1}/{1900 + i}", ""),  # month and day are the same, so that both ways agree
         (lambda i: f"C{i}.{i % 10}", ""),
         (lambda i: f"192.168.{i}.1", ""),
         (lambda i: f"{i:05d}", ""),
@@ -97,7 +109,7 @@ def test_draft(write):
 def test_texts_that_look_like_numbers_or_dates_are_told_with_how_to_write_them(write, spelled, hint):
     rows = "".join(f"{spelled(i)},{i % 2}\n" for i in range(105) for _ in range(3))
     found = drafted(write(f"given,sex\n{rows}", "t.csv"))
-    assert found.left_out["given"].partition("; they ")[2].partition(":")[0] == hint
+    assert found.left_out.get("given", "").partition("; they ")[2].partition(":")[0] == hint
 
 
 def test_texts_that_tell_persons_apart_and_come_again_are_told_as_such(write):
@@ -106,9 +118,69 @@ def test_texts_that_tell_persons_apart_and_come_again_are_told_as_such(write):
 
 
 def test_categories_that_look_like_numbers_are_marked(write):
-    text = draft(write("share,sex\n" + "".join(f"{i % 5} %,{i % 2}\n" for i in range(100)), "t.csv"))
+    shares = "".join(f"{i % 5 or 'no'} %,{i % 2}\n" for i in range(500) if i % 5 or i < 20)
+    text = draft(write("share,sex\n" + shares, "t.csv"))
     assert "# they look like numbers" in text
     assert '"4 %"' in text
+
+
+WRITTEN = {
+    "pay": (
+        lambda i: f"{37 * i % 9000 / 4:,.2f} €".translate(str.maketrans(",.", ".,")),
+        {"decimal": ",", "unit": "€"},
+    ),
+    "price": (lambda i: f"${1217 * i % 90_000:,}.50", {"thousands": ",", "unit": "$"}),
+    "size": (lambda i: f"{37 * i % 999},{i % 10}", {"decimal": ","}),
+    "share": (lambda i: f"{i % 101} %", {"unit": "%"}),
+    "few": (lambda i: f"{(1, 2, 30)[i % 3]} km", {"unit": "km"}),
+    "people": (lambda i: f"{1217 * i % 9_000_000:,}".replace(",", " "), {"thousands": " "}),
+    "day": (lambda i: f"{i % 28 + 1}.{i % 12 + 1}.{1990 + i % 30}", {"format": "%d.%m.%Y"}),
+    "us_day": (lambda i: f"{i % 12 + 1:02}/{i % 28 + 1:02}/{1990 + i % 30}", {"format": "%m/%d/%Y"}),
+    "at": (lambda i: f"{i % 28 + 1}.{i % 12 + 1}.1999 {i % 24:02}:15", {"format": "%d.%m.%Y %H:%M"}),
+}
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_columns_that_are_all_written_in_one_way_are_drafted_with_it(write, learn):
+    lines = [";".join(WRITTEN)]
+    lines += [";".join("NA" if i % 97 == 96 else spell(i) for spell, _ in WRITTEN.values()) for i in range(600)]
+    data = write("\n".join([*lines, ""]), "t.csv")
+    text = draft(data, learn=learn, dialect=Dialect(";"))
+    domain = load(reviewed(text), undecided=learn)
+    assert domain.names == tuple(WRITTEN)
+    for attribute in domain:
+        said = {key: mark for key, mark in asdict(attribute.writing).items() if mark != getattr(Writing(), key)}
+        expected = WRITTEN[attribute.name][1]
+        assert said == (expected | {"thousands": "."} if attribute.name == "pay" else expected)
+        assert attribute.missing == ("NA",)
+    assert text.count("# how all values that occur are written") == len(WRITTEN)
+    table = Table.read(data, domain, dialect=Dialect(";"))
+    assert len(table) == 600
+    if not learn:
+        places = table.grid("pay")
+        grid = domain.attributes[0].grid
+        assert [float(grid.value(int(p))) for p in places[:3]] == [0, 9.25, 18.5]
+
+
+def test_one_text_that_is_written_otherwise_leaves_a_column_as_it_was(write):
+    """It would be refused: a draft is of texts that are all read."""
+    for odd in ("12.5", "about 3", "1,234.50"):
+        rows = "".join(f"{i % 90},{i % 10};{i % 2}\n" for i in range(500)) + f"{odd};1\n"
+        assert "decimal =" not in draft(write("x;sex\n" + rows, "t.csv"), dialect=Dialect(";"))
+
+
+def test_an_end_of_time_is_missing_however_it_is_written(write):
+    rows = "".join(f"{i % 28 + 1}.{i % 12 + 1}.2020,{i % 2}\n" for i in range(300)) + "31.12.9999,1\n"
+    data = write("until,sex\n" + rows, "t.csv")
+    domain = load(reviewed(draft(data)))
+    assert domain.attributes[0].missing == ("31.12.9999",)
+    assert Table.read(data, domain).columns[0][-1] == domain.attributes[0].values
+
+
+def test_points_that_may_mark_thousands_are_asked_about(write):
+    amounts = "".join(f"{i % 9 + 1}.{i % 900 + 100},{i % 2}\n" for i in range(300))
+    assert "if points mark thousands here" in draft(write("x,sex\n900,1\n" + amounts, "t.csv"))
+    assert "if points mark thousands here" not in draft(write("x,sex\n9.5,1\n" + amounts, "t.csv"))
 
 
 def test_moments_with_an_offset_are_left_out_as_they_would_be_refused(write):
@@ -149,6 +221,32 @@ def test_few_whole_numbers_stay_numbers(tmp_path):
         assert set(rows[name]) <= set(range(columns[name].min(), columns[name].max() + 1, 2 if name == "twice" else 1))
         assert rows[name].mean() == pytest.approx(columns[name].mean(), abs=0.3)
         assert made.mean(name)["value"][0] == pytest.approx(columns[name].mean(), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        (lambda rng: rng.integers(0, 90, 3000), "step = 1\n"),
+        (lambda rng: rng.integers(0, 90, 3000) / 2, "step = 0.5\n"),
+        (lambda rng: np.round(np.exp(rng.normal(3, 1.5, 3000)), 2), "step = 0.01\n"),
+        (lambda rng: rng.integers(-400, 400, 3000) / 20, "step = 0.05\n"),
+        (lambda rng: rng.normal(0, 1, 3000), "step = 0.0001\n"),
+        (lambda rng: rng.integers(0, 2, 3000) + 3, "bins = "),  # a bin for each
+    ],
+)
+def test_a_mean_can_be_asked_of_a_drafted_column_as_it_is(values, step):
+    frame = pd.DataFrame({"x": values(np.random.default_rng(1)), "sex": ["F", "M"] * 1500})
+    text = draft(frame)
+    assert step in text
+    table = Table.from_frame(frame, reviewed(text))
+    with Ledger.open(None, PureDP(100.0)) as ledger:
+        curator = Curator(table, ledger, Entropy.insecure(0))
+        workload = Workload.marginals(table.domain, 1) + Workload.means(table.domain, "x")
+        made = curator.release(Auto(), workload, PureDP(100.0))
+    told = made.mean("x")
+    span = frame["x"].max() - frame["x"].min()
+    assert told["value"][0] == pytest.approx(frame["x"].mean(), abs=0.01 * span)
+    assert told["low_95"][0] <= told["value"][0] <= told["high_95"][0]
 
 
 def range_(start, stop, step):

@@ -1,5 +1,6 @@
 """One quantile: its cost, listed exactly, and its rank errors."""
 
+import re
 from fractions import Fraction
 from itertools import combinations_with_replacement
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from worlds import table_of
 
-from qrelease.data.domain import Domain
+from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation.audit import compare
@@ -15,6 +16,7 @@ from qrelease.noise.calibration import selection_epsilon
 from qrelease.privacy.costs import ZCDP, Neighbours, PureDP
 from qrelease.statistics import quantile
 from qrelease.statistics.base import BETA
+from qrelease.statistics.catalogue import parse_statistic
 from qrelease.statistics.grid import Numbers
 from qrelease.statistics.private_columns import PrivateColumns
 from qrelease.statistics.quantile import Quantile, losses
@@ -137,6 +139,17 @@ class AllMonotone(PrivateColumns):
         epsilon = selection_epsilon(cost, "permute-and-flip")
         self.spend(what, cost)
         return self.noise.choose(scores, epsilon, sensitivity, "exponential", monotone=True)
+
+
+@pytest.mark.parametrize("asked", ["quantile:pay,q=0.9", "recursive-quantiles:pay,qs=0.25/0.9"])
+def test_of_too_many_values_it_is_said_what_to_type_instead(asked):
+    domain = Domain((Attribute("pay", "number", edges=(0, 200_000), within=(0, 200_000), step=0.01),))
+    with pytest.raises(TooLarge) as refused:
+        parse_statistic(asked).check(domain, PureDP(1.0), Neighbours.ADD_REMOVE)
+    (typed,) = re.findall(r"take (\S+) \(in Python TreeQuantiles\), or a coarser step", str(refused.value))
+    instead = parse_statistic(typed)
+    instead.check(domain, PureDP(1.0), Neighbours.ADD_REMOVE)
+    assert instead.qs == getattr(parse_statistic(asked), "qs", (0.9,))
 
 
 def test_scores_that_are_not_monotone_at_the_rate_of_monotone_ones_are_convicted():

@@ -20,6 +20,8 @@ from qrelease.apps.cli.shared import (
     dataset_of,
     dataset_option,
     delta_option,
+    dialect_of,
+    dialect_options,
     ledger_place,
     neighbours_option,
     parent_option,
@@ -64,6 +66,7 @@ def _budget_options(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--data", type=data_place, required=required, help=DATA)
     query_option(parser)
     parent_option(parser)
+    dialect_options(parser)
     schema_options(parser, required=required)
     parser.add_argument(
         "--ledger",
@@ -236,6 +239,7 @@ def _serving(server: argparse.Namespace, datasets: _Datasets) -> Serving:
                 records=given.records,
                 parent=None if given.parent is None else str(given.parent),
                 query=given.query,
+                dialect=dialect_of(given),
                 name=name,
             )
         )

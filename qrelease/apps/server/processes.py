@@ -32,6 +32,7 @@ from qrelease.privacy.ledger_url import LedgerUrl
 if TYPE_CHECKING:
     from qrelease.apps.server.app import Handlers, Limits
     from qrelease.apps.server.metrics import Meter, Meters
+    from qrelease.data.sources.dialect import Dialect
     from qrelease.data.table import Table
     from qrelease.mechanisms.online.session import Online, OnlineSession
     from qrelease.privacy import Cost, Neighbours
@@ -85,6 +86,7 @@ class Settings:
     changed_rows: bool = False
     parent: str | None = None
     query: str | None = None
+    dialect: Dialect | None = None
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -193,7 +195,9 @@ class _Loaded:
         cost = cost_of(settings.epsilon, settings.delta)
         declared = None if settings.declared is None else Conjunctions(settings.declared)
         mechanism = Online(alpha=settings.alpha, beta=settings.beta, declared=declared, records=settings.records)
-        table = Table.read(settings.data, settings.schema, settings.columns, settings.parent, settings.query)
+        table = Table.read(
+            *(settings.data, settings.schema, settings.columns, settings.parent, settings.query, settings.dialect)
+        )
         table.domain.check_decided()
         check_parts("a session", table.domain)
         neighbours = Neighbours.parse(settings.neighbours)

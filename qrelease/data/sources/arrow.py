@@ -159,7 +159,7 @@ def _numerals(encoder: Encoder, distinct: Any, found: Codes) -> npt.NDArray[np.i
     from pyarrow import ArrowInvalid, compute
 
     everything = np.arange(len(distinct))
-    numeric = encoder.attribute.kind in ("coded", "number") and _is_texts(distinct.type)
+    numeric = encoder.attribute.plain_numbers and _is_texts(distinct.type)
     if not numeric or len(distinct) < _DISTINCT_TEXTS:
         return everything
     try:

@@ -91,10 +91,20 @@ class Dialect:
     def text(self, attribute: Attribute, text: str) -> str:
         """The text that is looked up for a cell: of a column of numbers with points.
 
-        Raises `InvalidInput` for a number with a point beside decimal commas, unless it is listed as missing.
+        Raises `InvalidInput` for a number with a point beside decimal commas, unless it is listed as missing, and where
+        the schema says, too, how the column's numbers are written.
         """
         if self.decimal == "." or attribute.kind not in ("coded", "number"):
             return text
+        self.check_alone(attribute)
         if "." in text and text.strip() not in attribute.missing and isinstance(meaning(text.strip()), float):
             raise InvalidInput(f"column {attribute.name!r}: value {quoted(text)} has a point, but --decimal is a comma")
         return self.pointed(text)
+
+    def check_alone(self, attribute: Attribute) -> None:
+        """Raise `InvalidInput` where both this and the schema say how a column's numbers are written."""
+        if self.decimal != "." and attribute.writing.of_numbers:
+            raise InvalidInput(
+                f"column {attribute.name!r}: the schema says how its numbers are written; leave out --decimal, and say"
+                " decimal in the entries of the others"
+            )

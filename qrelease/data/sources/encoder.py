@@ -105,6 +105,11 @@ class Encoder(dict[str, int]):
             return self._null()
         if isinstance(value, (str, bytes)):
             return self[text]
+        if not attribute.writing.is_plain:  # a library may have read the texts of a whole column in another way
+            raise InvalidInput(
+                f"column {attribute.name!r}: value {text} is no text, and the schema says how texts are written; give"
+                " the column as text, or take that out of the schema"
+            )
         means = meaning(text)
         cells = attribute.listed(means)
         # A column of truth values turns into numbers beside a number: so a mark that is a word cannot be told from one.
@@ -132,7 +137,7 @@ class Encoder(dict[str, int]):
         elif attribute.edges:
             low = math.floor(attribute.edges[0])
         exact = max(abs(low), abs(high)) < _MAX_EXACT
-        if attribute.kind not in ("coded", "number") or not exact or not 0 <= high - low < _TABLE:
+        if not attribute.plain_numbers or not exact or not 0 <= high - low < _TABLE:
             return 0, np.empty(0, np.int32)
         found, left = plain_codes(self, np.arange(low, high + 2, dtype=np.float64))
         codes = found.astype(np.int32)
@@ -152,7 +157,7 @@ class Encoder(dict[str, int]):
         column is not of bins of days.
         """
         attribute = self.attribute
-        if attribute.kind != "date" or attribute.grid is not None or not attribute.edges:
+        if attribute.kind != "date" or attribute.grid is not None or not attribute.edges or attribute.writing.format:
             return 0, np.empty(0, np.int32)
         low, high = int(attribute.edges[0]), int(attribute.edges[-1])
         if high - low >= _TABLE:
@@ -256,7 +261,7 @@ class Spellings:
 
     def __init__(self, encoder: Encoder, dialect: Dialect) -> None:
         self.encoder = encoder
-        numeric = encoder.attribute.kind in ("coded", "number")
+        numeric = encoder.attribute.plain_numbers
         self._point, self._dialect = ord(dialect.decimal) if numeric else -1, dialect
         self._known = KnownCells()
 

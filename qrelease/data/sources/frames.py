@@ -41,7 +41,7 @@ def encode_series(encoder: Encoder, series: nw.Series[Any], first: int) -> Codes
         if column is not None:
             return _of_arrow(encoder, column, first)
         wide = series.dtype in (nw.Int128, nw.UInt128, nw.Decimal)  # no type of numpy's: these go one by one
-        numeric = encoder.attribute.kind in ("coded", "number")
+        numeric = encoder.attribute.plain_numbers
         if numeric and not wide and series.dtype.is_integer() and not series.null_count():
             return _whole(encoder, series.to_numpy(), first)
         if numeric and series.dtype.is_float() and not series.null_count():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
+from qrelease._util.texts import aligned
 from qrelease._util.typing import Floats
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
@@ -72,8 +73,23 @@ class Published:
         note = f" ({self.note})" if self.note else ""
         if not self.lines:
             return f"{self.what}: {self.note or 'no group has a record'}"
-        bars = f"{self.bar:12.4g}{f'{self.within:.1%} of {self.bars:,}':>16}" if self.bars else ""
-        return f"{self.what:34}{self.rmse:12.4g}{bars}{note}"
+        return "  ".join([*filter(None, self.cells)]) + note
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """What it is, its error, the median bar and how many bars hold, as a line of a table has them."""
+        bars = (f"{self.bar:.4g}", f"{self.within:.1%} of {self.bars:,}") if self.bars else ("", "")
+        return self.what, f"{self.rmse:.4g}", *bars
+
+
+def published_lines(found: Sequence[Published]) -> list[str]:
+    """A table of what was published, with its header; under it what was not compared, and why."""
+    told = [p for p in found if p.lines]
+    rows = aligned(
+        [("published, against the real table", "RMSE", "median bar", "bars that hold"), *(p.cells for p in told)]
+    )
+    noted = [f"{row} ({p.note})" if p.note else row for row, p in zip(rows[1:], told, strict=True)]
+    return [rows[0], *noted, *(str(p) for p in found if not p.lines)]
 
 
 def published(real: Table, release: Release) -> tuple[Published, ...]:

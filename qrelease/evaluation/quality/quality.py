@@ -16,6 +16,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from qrelease._util.texts import aligned
 from qrelease._util.typing import Axes, Floats
 from qrelease.data.points import has_points
 from qrelease.data.table import Table
@@ -24,7 +25,7 @@ from qrelease.evaluation.quality.associations import correlations, cramers_v, or
 from qrelease.evaluation.quality.copies import Copies, copies, part
 from qrelease.evaluation.quality.marginals import distances, marginal_score, sets_of
 from qrelease.evaluation.quality.models import MAX_CLASSES, LearnedColumn, Told, learned, told_apart, why_untrained
-from qrelease.evaluation.quality.published import Published
+from qrelease.evaluation.quality.published import Published, published_lines
 from qrelease.evaluation.results import NOTICE
 from qrelease.queries.numeric import cell_values
 
@@ -178,33 +179,33 @@ class Quality:
         return f"Quality({self.name}; the figures are private)"
 
     def __str__(self) -> str:
-        lines = [f"{NOTICE}", f"{'':34}{'synthetic':>12}{'floor':>12}{'independent':>12}"]
+        rows: list[Sequence[str]] = [("", "synthetic", "floor", "independent")]
 
-        def line(name: str, beside: Beside, digits: int) -> str:
-            values = (beside.synthetic, beside.floor, beside.independent)
-            return f"{name:34}" + "".join(f"{v:12.{digits}f}" for v in values)
+        def row(name: str, digits: int, *values: float) -> None:
+            rows.append((name, *(f"{v:.{digits}f}" for v in values), *[""] * (3 - len(values))))
 
-        lines += [line(f"{k}-marginal score of 1000", b, 1) for k, b in self.k_marginal.items()]
-        lines += [line("mean gap of correlations", self.correlation, 4), line("of Cramér's V", self.association, 4)]
-        lines += [line(f"overlap of intervals, {r.target}"[:34], r.overlap, 3) for r in self.regressed]
+        def beside(name: str, digits: int, found: Beside) -> None:
+            row(name, digits, found.synthetic, found.floor, found.independent)
+
+        for k, found in self.k_marginal.items():
+            beside(f"{k}-marginal score of 1000", 1, found)
+        beside("mean gap of correlations", 4, self.correlation)
+        beside("of Cramér's V", 4, self.association)
+        for regressed in self.regressed:
+            beside(f"overlap of intervals, {regressed.target}", 3, regressed.overlap)
         if self.told:
-            lines.append(f"{'AUC, real against synthetic':34}{self.told[0].auc:12.3f}{self.told[1].auc:12.3f}")
-            lines.append(f"{'pMSE ratio':34}{self.told[0].pmse_ratio:12.2f}{self.told[1].pmse_ratio:12.2f}")
-        lines += [
-            f"{f'AUC for {f.target}, from synthetic'[:34]:34}{f.from_synthetic[0]:12.3f}{f.from_real[0]:12.3f}"
-            f"{f.from_independent[0]:12.3f}"
-            for f in self.learned
-        ]
-        ours, other = self.copied
-        lines.append(f"{'unique records matched':34}{ours.unique:12.4f}{other.unique:12.4f}")
-        lines.append(f"{'median nearest distance':34}{ours.nearest_median:12.4f}{other.nearest_median:12.4f}")
-        lines.append(as_good(self.subsample))
-        lines += map(str, self.numbers)
-        if self.published:
-            lines.append(
-                f"{'published, against the real table':34}{'RMSE':>12}{'median bar':>12}{'bars that hold':>16}"
+            row("AUC, real against synthetic", 3, *(told.auc for told in self.told))
+            row("pMSE ratio", 2, *(told.pmse_ratio for told in self.told))
+        for f in self.learned:
+            row(
+                *(f"AUC for {f.target}, from synthetic", 3),
+                *(f.from_synthetic[0], f.from_real[0], f.from_independent[0]),
             )
-            lines += map(str, self.published)
+        row("unique records matched", 4, *(copies.unique for copies in self.copied))
+        row("median nearest distance", 4, *(copies.nearest_median for copies in self.copied))
+        lines = [NOTICE, *aligned(rows), as_good(self.subsample), *map(str, self.numbers)]
+        if self.published:
+            lines += published_lines(self.published)
         return "\n".join([*lines, *(f"skipped: {text}" for text in self.skipped)])
 
     def to_json_text(self) -> str:

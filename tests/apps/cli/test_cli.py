@@ -1,5 +1,6 @@
 """The command line end to end: what it writes, and that every mistake is one line, exit code 2 and no charge."""
 
+import ast
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ from commands import release
 
 import qrelease as qr
 from qrelease.apps.cli import COMMANDS, main
+from qrelease.apps.cli.shared import DATA
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.queries.workload import Workload
@@ -54,6 +56,40 @@ def test_a_file_of_lists_in_lists_without_end_is_refused_in_one_line(
     message = capsys.readouterr().err
     assert message.count("\n") == 1
     assert name in message
+
+
+READERS = {"release", "serve", "evaluate", "estimate", "attack", "score", "count"}
+"""Commands that are given private records."""
+
+
+def _options_in_messages() -> set[str]:
+    """The options that texts of the readers of records tell to say, except where a docstring does."""
+    found: set[str] = set()
+    for file in (Path(qr.__file__).parent / "data" / "sources").rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        raised = (node for node in ast.walk(tree) if isinstance(node, ast.Raise | ast.Return))
+        texts = (n.value for r in raised for n in ast.walk(r) if isinstance(n, ast.Constant))
+        found |= {option for text in texts if isinstance(text, str) for option in re.findall(r"--[a-z]+", text)}
+    return found
+
+
+ACTIONS = [f"schema {action}" for action in ("draft", "check", "learn")]
+
+
+@pytest.mark.parametrize("command", [*(command for command in COMMANDS if command != "schema"), *ACTIONS])
+def test_whoever_reads_records_has_the_options_that_errors_of_reading_name(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = _options_in_messages() - {"--dataset"}  # whose ledger is charged: of those that charge one
+    assert named == {"--encoding", "--separator", "--decimal", "--quote", "--query"}
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    shown = capsys.readouterr().out
+    reads = command in {*READERS, *ACTIONS}
+    assert reads or "".join(DATA.split()) not in "".join(shown.split())
+    if reads:
+        # A query reads one database, and shards are files.
+        assert named - {*re.findall(r"--[a-z]+", shown)} == ({"--query"} if command == "count" else set())
 
 
 @pytest.mark.parametrize("command", COMMANDS)

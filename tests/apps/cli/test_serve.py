@@ -31,6 +31,17 @@ def test_what_is_wrong_with_a_table_is_said_as_by_a_server_of_one(tmp_path):
     assert not [*tmp_path.glob("*.ledger")]
 
 
+def test_records_in_another_dialect_are_read_by_the_options_that_errors_name(tmp_path, capsys):
+    (tmp_path / "people.csv").write_bytes("sex;näme\n1;x\n".encode("latin-1"))
+    (tmp_path / "people.json").write_text('{"sex": 2}')
+    files = ["--data", f"{tmp_path}/people.csv", "--schema", f"{tmp_path}/people.json", "--ledger", f"{tmp_path}/l"]
+    command = ["serve", *files, "--epsilon", "1", "--alpha", "1e-11", "--port", "0"]
+    assert main(command) == 2
+    assert "say its --encoding" in capsys.readouterr().err
+    assert main([*command, "--encoding", "latin-1", "--separator", ";"]) == 2
+    assert "alpha * records must be at least 2 counts" in capsys.readouterr().err  # so the records were read
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sources import DERIVED, FRAME, RECORDS
 
 import qrelease as qr
 from qrelease.data.schema import load, to_toml
+from qrelease.data.writing import Writing
 from qrelease.errors import InvalidInput, QReleaseError
 
 pytest.importorskip("pyspark")
@@ -186,6 +188,22 @@ def test_errors_name_partition_row_column_and_value(visits, session):
     keys = session.createDataFrame(pa.table({"id": ["7", "8", "7.0"], "ward": ["north"] * 3})).repartition(3)
     with pytest.raises(InvalidInput, match="may be two spellings of one key"):
         qr.spark.source(keys, qr.Domain(RECORDS[:1], person=qr.Person("id", 1)))
+
+
+def test_numbers_and_dates_are_read_as_the_schema_says_that_they_are_written(session):
+    writing = Writing(decimal=",", thousands=".", unit="€")
+    pay = qr.Attribute("pay", "number", edges=(0, 1000, 2000), missing=("k.A.",), writing=writing)
+    day = qr.Attribute("day", "date", edges=(18_262, 18_292, 18_322), writing=Writing(format="%d.%m.%Y"))
+    domain = qr.Domain((pay, day))
+    rows = [("1.234,50 €", "31.01.2020"), ("€ 17", "1.1.2020"), ("k.A.", "01.02.2020")] * 20
+    held = qr.spark.source(session.createDataFrame(rows, "pay string, day string"), domain)
+    table = qr.Table.from_frame(pd.DataFrame(rows, columns=["pay", "day"]), domain)
+    assert np.array_equal(held.counts([(0, 1)])[0], table.counts([(0, 1)])[0])
+    assert held.fingerprint(b"key") == table.fingerprint(b"key")
+    with pytest.raises(InvalidInput, match=r"column 'pay': value '1.5' is not a number written as 1.234,5 €"):
+        qr.spark.source(session.createDataFrame([("1.5", "31.01.2020")], "pay string, day string"), domain)
+    with pytest.raises(InvalidInput, match="column 'pay': value 17 is no text"):
+        qr.spark.source(session.createDataFrame([(17, "31.01.2020")], "pay int, day string"), domain)
 
 
 def test_refusals(visits):

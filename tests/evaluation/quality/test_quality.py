@@ -1,6 +1,7 @@
 """The figures of a quality report: against their definitions, and on tables of which it is known how good they are."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.quality import page
 from qrelease.evaluation.quality.copies import part
+from qrelease.evaluation.quality.published import Published
 from qrelease.evaluation.quality.quality import quality
 from tests.evaluation.quality.tables import DOMAIN, INDEPENDENT, OTHER, REAL, by_definition, rows
 
@@ -58,6 +60,23 @@ def test_scores_over_sets_at_random_can_be_computed_by_the_sets_that_are_named()
         assert len({*axes}) == 100
         assert abs(found.k_marginal[k].synthetic - by_definition(one, other, axes)) < 1e-9
     assert "100 of 126 sets, drawn at random" in page.html(found)
+
+
+@pytest.mark.usefixtures("_without_models")
+def test_columns_of_the_text_stand_under_each_other_however_long_names_are():
+    name = "the_" + 10 * "very_" + "long_name"
+    long = Domain(tuple(replace(a, name=name) if a.name == "sex" else a for a in DOMAIN))
+    real, other = (Table(long, table.columns) for table in (REAL, OTHER))
+    found = quality(real, other, targets=[name])
+    found = replace(found, published=(Published(f"mean:pay by {name}", 9, 1234.5, 9, 2000.25, 1.0),) * 2)
+    lines = str(found).splitlines()
+    header, of_target = lines[1], next(line for line in lines if line.startswith("overlap of intervals"))
+    assert of_target.startswith(f"overlap of intervals, {name}  ")
+    assert header.endswith("independent")
+    assert len(of_target) == len(header)
+    head, *told = lines[-len(found.skipped) - 3 :][:3]
+    assert [len(line) for line in told] == [len(head)] * 2
+    assert told[0].split() == ["mean:pay", "by", name, "1234", "2000", "100.0%", "of", "9"]
 
 
 @pytest.mark.usefixtures("_without_models")

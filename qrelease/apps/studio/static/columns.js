@@ -5,7 +5,8 @@ import { make, one } from "./parts.js";
 const EMPTY = "(empty)"; // how the empty text is written in a list of marks
 const KINDS = { category: "categories", number: "numbers, in bins", date: "dates, in bins" };
 const UNITS = ["day", "month", "year"];
-const EDITED = ["name", "kind", "categories", "bins", "within", "step", "integer", "ordered", "missing", "outside", "reviewed"];
+const EDITED = ["name", "kind", "categories", "bins", "within", "step", "integer", "ordered", "missing", "outside", "reviewed", "decimal", "thousands", "unit", "format"];
+const WRITTEN = { number: ["decimal", "thousands", "unit"], date: ["format"] }; // how the data write values, as the entry says
 let cards = [];
 
 const listed = (marks) => marks.map((m) => m || EMPTY).join(", ");
@@ -112,6 +113,8 @@ class Card {
     if (Array.isArray(categories)) lines.push(["Values that occur", make("span", { className: "chips" }, ...categories.map((c) => make("span", { textContent: c || EMPTY })))]);
     if (bins !== undefined && spelled(bins) !== null) lines.push([Array.isArray(bins) ? "Bins, by the values that occur" : "Around the extremes that occur", spelled(bins)]);
     if (missing?.length) lines.push(["Taken for missing", listed(missing)]);
+    const written = (WRITTEN[kind] ?? []).filter((key) => this.entry[key] !== undefined).map((key) => `${key} “${this.entry[key]}”`);
+    if (written.length) lines.push(["Written with", written.join(", ")]);
     const about = [KINDS[kind] ?? kind, integer ? "whole" : "", ordered ? "ordered" : ""].filter((t) => t).join(", ");
     return [make("dl", { className: "pairs" }, ...[["Kind", about], ...lines].map(([term, value]) => make("div", {}, make("dt", { textContent: term }), make("dd", {}, value))))];
   }
@@ -176,6 +179,7 @@ class Card {
     const missing = parsed(this.missing.value);
     if (missing.length) found.missing = missing;
     if (this.outside.value !== "error") found.outside = this.outside.value;
+    for (const key of WRITTEN[kind] ?? []) if (this.entry[key] !== undefined) found[key] = this.entry[key];
     return { ...found, reviewed: true };
   }
 
