@@ -343,6 +343,10 @@ class MeasuredSums:
             _z=z,
         )
 
+    def counts(self, further: Iterable[Measurement]) -> Estimates:
+        """The counts of all records that were measured here, averaged with further noisy marginals of them."""
+        return self._estimates(Measure(), further)
+
     def _z(self, counts: Sequence[Measurement]) -> float:
         """Half-widths of intervals in standard deviations, for the widest law of noise that there is."""
         laws = {m.noise.law for m in (*self.measured, *counts)}

@@ -5,14 +5,16 @@ as a typed table with a column for each attribute, which is `numbers.parquet`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from qrelease._util.typing import Floats
-from qrelease.queries.families import Cells
-from qrelease.queries.numeric import ONLY_BOUNDS
+from qrelease.queries.numeric import ONLY_BOUNDS, NumericQuestion
 from qrelease.release.frames import Column, key_name, told_apart
+from qrelease.release.numbers import numbers
+from qrelease.release.published_counts import from_numbers, group_sizes
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import NumberTable
@@ -56,25 +58,28 @@ def number_columns(release: Release) -> dict[str, Column]:
     }
 
 
-def counted_twice(release: Release) -> list[str]:
-    """The questions of counts that the workload answers too.
-
-    Both answers are right within their bars, and are not the same. Those here are to be published: they are made of
-    what was measured for both.
-    """
-    sets = {g.axes for g in release.workload.groups if isinstance(g.queries, Cells)}
-    asked = [answer.question for answer in answered(release)]
-    return [str(q) for q in asked if q.kind in ("count", "histogram") and not q.where and q.axes in sets]
-
-
 _OWN: Final = (*COLUMNS, "probability")
 
 
 def answered(release: Release) -> Iterator[NumberTable]:
-    """The answers to each question, in order."""
+    """The answers to each question, in order; counts as they are published everywhere."""
     sums = release.measured_sums
-    if sums is not None:
-        yield from (sums.answer(question, release.measurements) for question in sums.questions)
+    for text in () if sums is None else sums.questions:
+        question = NumericQuestion.parse(release.domain, text)
+        yield _published(release, sums.answer(question, release.measurements))
+
+
+def _published(release: Release, answer: NumberTable) -> NumberTable:
+    """An answer with the counts that are published: its own, or the synopsis's, and the records of its groups."""
+    question, lines = answer.question, len(answer) // answer.question.groups
+    if question.kind in ("count", "histogram") and not from_numbers(release, question.axes):
+        found = numbers(release, question)
+        parts = (found.unbiased, *found.unbiased_ends, found.value, found.low, found.high, found.n)
+        value, low, high, model, model_low, model_high, n = (part.reshape(-1) for part in parts)
+        made = replace(answer, value=value, low=low, high=high, model=model, model_low=model_low, model_high=model_high)
+        return replace(made, count=n)
+    sizes = None if question.kind in ("count", "histogram") else group_sizes(release, question)
+    return answer if sizes is None else replace(answer, count=np.repeat(sizes, lines))
 
 
 def _parts(answer: NumberTable) -> tuple[Floats, ...]:

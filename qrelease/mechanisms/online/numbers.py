@@ -166,7 +166,7 @@ def _wide(question: NumericQuestion, records: int) -> str:
     return (
         f"a record tells no more of {question.column} than its bin: for that the ends of {of} are up to {far:,.6g} further"
         f" off on each side, less where few records are in the widest bins, as {cell_text(attribute, widest)}; to have"
-        " them nearer, give the schema narrower bins: more edges, or within and step with a larger number of bins"
+        " them nearer, give the schema narrower bins there: `bins` with more edges, or within, step and more bins"
     )
 
 
@@ -327,11 +327,11 @@ class Families:
         return self._family(self._of_column(of_cells), self._of_column(1 - of_cells))
 
     def off(self, power: int) -> CanonicalGroup | None:
-        """How far numbers may be from their cells' means, in parts of `slack`, to this power: the sum over the records.
+        """How far numbers may be from their cells' means, to this power: a sum for each part of `reach`, in its most.
 
-        None where it is hardly less than how many records there are.
+        None where that is hardly less than how many records there are.
         """
-        return self.weighted((self.question.values.slack / self.slack) ** power) if self._uneven else None
+        return self._family(*(self._of_column(part**power) for _, part in self.reach)) if self.reach else None
 
     def meeting(self, *, perhaps: bool = False) -> CanonicalGroup:
         """How many records meet the condition of a ratio: surely, or perhaps, where it runs through bins."""
@@ -399,10 +399,18 @@ class Families:
         return float(self.question.values.slack.max())
 
     @cached_property
-    def _uneven(self) -> bool:
-        """Whether numbers may be much further from their cells' means in some cells than in others: public."""
+    def reach(self) -> list[tuple[float, Floats]]:
+        """How far numbers may be from their cells' means: the most, and parts of it, (m,), for some of the cells each.
+
+        Nothing where bins are about as wide as each other, by the schema. Where they are narrowest in the middle, those
+        before and those after it are told apart: each part is then an average of counts of ranges, which synopses know.
+        """
         slack = self.question.values.slack
-        return bool(slack.min() < ALIKE_BINS * slack.max())
+        if slack.min() >= ALIKE_BINS * slack.max():
+            return []
+        steps, is_before = np.diff(slack), np.arange(len(slack)) < slack.argmin()
+        parts = [slack] if (steps >= 0).all() or (steps <= 0).all() else [slack * is_before, slack * ~is_before]
+        return [(float(part.max()), part / part.max()) for part in parts if part.any()]
 
     def note(self, low: float, high: float) -> str:
         """What is noted of an answer between these ends."""
@@ -489,12 +497,20 @@ class _Linear:
 
     def _off_each(self, power: int, fewest: Floats) -> Floats:
         """How far numbers are off on average at most, to this power, where each group has at least so many records."""
-        slack, family = self._families.slack ** power, self._families.off(power)
+        most = np.full(len(fewest), self._families.slack**power)
+        if self._families.reach:
+            with np.errstate(divide="ignore"):
+                most = np.minimum(most, self._off(power) / fewest)
+        return most
+
+    def _off(self, power: int) -> Floats:
+        """How far numbers are off together at most, to this power, in each group."""
+        families = self._families
+        family = families.off(power)
         if family is None:
-            return np.full(len(fewest), slack)
-        _, _, most = self._numbers(family)
-        with np.errstate(divide="ignore"):
-            return np.asarray(slack * np.minimum(most / fewest, 1.0))
+            return families.slack**power * self._numbers(families.records())[2]
+        each = np.array([far**power for far, _ in families.reach])
+        return np.asarray(each @ self._numbers(family)[2].reshape(len(each), -1))
 
     def _sum(self) -> tuple[Floats, Floats, Floats]:
         families = self._families
@@ -506,8 +522,8 @@ class _Linear:
         if not parts:  # every number is 0
             self._numbers(families.records())
         if families.slack:
-            _, _, most = self._numbers(families.off(1) or families.records())
-            low, high = low - families.slack * most, high + families.slack * most
+            off = self._off(1)
+            low, high = low - off, high + off
         return total, low, high
 
     def _part(self, family: CanonicalGroup) -> tuple[Floats, Floats, Floats, Floats, Floats]:

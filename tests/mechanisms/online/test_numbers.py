@@ -498,7 +498,7 @@ def test_a_quote_says_by_how_much_the_bins_put_the_ends_apart_at_most_and_what_t
             for note, far in zip(notes, ("a mean are up to 150,000", "a sum are up to 1.2e+09", "150,000"), strict=True):
                 assert far in note
                 assert "income in 100000..399999" in note
-                assert "within and step" in note
+                assert "within, step" in note
             assert not session.quote_numbers("ratio:group = a").note
     assert len(said) == 1
 
