@@ -314,13 +314,16 @@ def _of_sums(found: NumberTable) -> GroupNumbers:
 def _as_published(release: Release, found: GroupNumbers) -> GroupNumbers:
     """Counts by group as the release's own answers have them; with their bars, where those are a model's alone.
 
-    And where the model knows its own error. Else the interval is that of what was measured, up to the answer.
+    And where the model knows its own error, and that is less. Else the interval is that of what was measured, up to the
+    answer.
     """
     published = counts_of(found.question, lambda asked: (release.published(asked).answers, release.model_bars(asked)))
     if published is None:
         return found
     value, half = (part.reshape(found.value.shape) for part in published)
-    by_bars = np.isnan(found.low) | isinstance(release.synopsis, SelfAssessed)
+    own = (found.high - found.low) / 2
+    is_nearer = isinstance(release.synopsis, SelfAssessed) and bool(np.mean(half**2) < np.mean(own**2))
+    by_bars = np.isnan(own) | is_nearer
     low = np.where(by_bars, np.maximum(value - half, 0.0), np.minimum(found.low, value))
     high = np.where(by_bars, value + half, np.maximum(found.high, value))
     return replace(found, value=value, n=value, low=low, high=high, apart=found.unbiased_ends)
