@@ -418,6 +418,7 @@ class MeasuredSums:
             below, upto = (np.stack(part, axis=1) for part in zip(*ends, strict=True))
             below, upto = np.minimum(below, shrunk), np.maximum(upto, shrunk)
             nearer = upto - below < high - low  # of large groups the others say nothing
+            nearer |= (low <= values.low[0]) & (high >= values.high[-1])  # and of those that are lost in noise all
             model, model_low, model_high = (
                 np.where(nearer, one, other)
                 for one, other in zip((shrunk, below, upto), (value, low, high), strict=True)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from qrelease._util.typing import Floats
-from qrelease.queries.numeric import ONLY_BOUNDS, NumericQuestion
+from qrelease.queries.numeric import ONLY_BOUNDS
+from qrelease.release import numbers as of_numbers
 from qrelease.release.frames import Column, key_name, told_apart
-from qrelease.release.numbers import numbers
 from qrelease.release.published_counts import from_numbers, group_sizes
 
 if TYPE_CHECKING:
@@ -64,16 +64,15 @@ _OWN: Final = (*COLUMNS, "probability")
 def answered(release: Release) -> Iterator[NumberTable]:
     """The answers to each question, in order; counts as they are published everywhere."""
     sums = release.measured_sums
-    for text in () if sums is None else sums.questions:
-        question = NumericQuestion.parse(release.domain, text)
-        yield _published(release, sums.answer(question, release.measurements))
+    if sums is not None:
+        yield from (_published(release, sums.answer(text, release.measurements)) for text in sums.questions)
 
 
 def _published(release: Release, answer: NumberTable) -> NumberTable:
     """An answer with the counts that are published: its own, or the synopsis's, and the records of its groups."""
     question, lines = answer.question, len(answer) // answer.question.groups
     if question.kind in ("count", "histogram") and not from_numbers(release, question.axes):
-        found = numbers(release, question)
+        found = of_numbers.numbers(release, question)
         parts = (found.unbiased, *found.unbiased_ends, found.value, found.low, found.high, found.n)
         value, low, high, model, model_low, model_high, n = (part.reshape(-1) for part in parts)
         made = replace(answer, value=value, low=low, high=high, model=model, model_low=model_low, model_high=model_high)

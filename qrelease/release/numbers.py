@@ -155,7 +155,9 @@ def _as_measured(release: Release, found: GroupNumbers) -> GroupNumbers:
         value = np.nan_to_num(found.value[:, 0])
         total = np.bincount(member, value * parts if is_mean else value, len(whole))
         with np.errstate(invalid="ignore", divide="ignore"):
-            off = np.where(nearer & (size > 0), (whole.model - total / size if is_mean else (whole.model - total) / size), 0)
+            off = np.where(
+                nearer & (size > 0), (whole.model - total / size if is_mean else (whole.model - total) / size), 0
+            )
         moved = found.value + (off[member] * (1.0 if is_mean else parts))[:, None]
         least, most = question.limits
         low, high = np.where(np.isnan(found.low), least, found.low), np.where(np.isnan(found.high), most, found.high)

@@ -2,9 +2,9 @@
 
 A release that measured numbers has counts of groups from two sources: its synopsis, and the tables of counts that were
 measured with the numbers (`MeasuredSums.counts`, averaged with the other measurements by their precisions). Of every
-marginal one of the two is published, by its cells: the one whose error bars are narrower, in root mean square. Those are
-public before any answer is looked at, but for the bars of a model that knows its own error, which are published. So a
-count is the same in an answer, in a marginal, in `answers.csv`, in `numbers.csv` and on the page.
+marginal one of the two is published, the one whose error bars are narrower, in root mean square over its cells. Bars of
+measurements are of noise whose size is public; those of a model that knows its own error are in the release. So a count
+is the same in an answer, in a marginal, in `answers.csv`, in `numbers.csv` and on the page.
 
 A condition that one cell of its columns' marginal meets is that cell.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from qrelease.queries.families import Cells, Vectors
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.functionals import counts_of
+
+MAX_MARGINAL: Final = 1 << 16
+"""Cells of a marginal that is looked at for one of them."""
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import MeasuredSums, NumberTable
@@ -84,7 +87,7 @@ def as_cell(asked: Workload) -> tuple[Workload, int]:
     (group,) = asked.groups
     queries = group.queries
     cells = np.flatnonzero(queries.rows[0]) if isinstance(queries, Vectors) else np.zeros(0)
-    if len(cells) != 1 or not group.axes:
+    if len(cells) != 1 or not group.axes or queries.cells > MAX_MARGINAL:
         return asked, 0
     return Workload(asked.domain, (Group(group.axes, Cells(queries.cells)),)), int(cells[0])
 

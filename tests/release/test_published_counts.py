@@ -43,7 +43,9 @@ def made(mechanism, seed=3, epsilon=0.5, share=0.5, asked=("mean:income", "mean:
     cost = qr.PureDP(epsilon)
     with qr.Ledger.open(None, cost) as ledger:
         sums = qr.NumberSums(asked, mechanism=MECHANISMS[mechanism], share=share)
-        return qr.Curator(table, ledger, qr.Entropy.insecure(seed)).release(sums, qr.Workload.marginals(DOMAIN, 2), cost)
+        return qr.Curator(table, ledger, qr.Entropy.insecure(seed)).release(
+            sums, qr.Workload.marginals(DOMAIN, 2), cost
+        )
 
 
 CELLS = [("region",), ("sex",), ("region", "sex"), ("region", "income")]
@@ -76,7 +78,9 @@ def test_files_and_terminal_have_the_same_counts(tmp_path, capsys):
     release = made("maxent", asked=("count by region*sex", "mean:income by region*sex"), share=0.9)
     release.save(tmp_path / "out", 10)
     with (tmp_path / "out" / "answers.csv").open(encoding="utf-8") as file:
-        of_file = {(r["region"], r["sex"]): float(r["answer"]) for r in csv.DictReader(file) if r["region"] and r["sex"]}
+        of_file = {
+            (r["region"], r["sex"]): float(r["answer"]) for r in csv.DictReader(file) if r["region"] and r["sex"]
+        }
     with (tmp_path / "out" / "numbers.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     counts = [r for r in rows if r["question"].startswith("count")]
@@ -90,7 +94,7 @@ def test_files_and_terminal_have_the_same_counts(tmp_path, capsys):
 
 
 def test_the_nearer_of_two_is_published():
-    """Counts by region are measured with much of the cost for the numbers; with little, they still add to the others."""
+    """Counts by region are measured with much of the cost for the numbers; with little, they add to the others."""
     region, _, _ = people()
     true = np.bincount(region, minlength=3)
     for share in (0.9, 0.02):
@@ -162,7 +166,9 @@ def test_means_that_agree_are_nearer_to_the_truth():
     off, before = [], []
     for seed in range(20):
         found = made("maxent", seed=seed, epsilon=2.0, asked=("mean:income",)).mean("income", by="sex")
-        alone = made("maxent", seed=seed, epsilon=2.0, asked=("sum:income by region where sex = f",)).mean("income", by="sex")
+        alone = made("maxent", seed=seed, epsilon=2.0, asked=("sum:income by region where sex = f",)).mean(
+            "income", by="sex"
+        )
         off.append(found["value"] - true)
         before.append(alone["value"] - true)
     assert np.sqrt(np.mean(np.square(off))) < 0.8 * np.sqrt(np.mean(np.square(before)))

@@ -14,9 +14,9 @@ sum V of u(1 - u). What is said to hold follows from numbers that are each withi
 numbers a group.
 
 *Bins* that hold several numbers count as their means. A number in the bin c may be as far from that as h(c), so a sum
-is off by B = Σ h at most, a mean by B/(S + R), and a standard deviation by the root of Σ h²/(S + R), its distance from
-the records being that to the nearest constant. Where some bins are much wider than others, these sums are asked for too,
-a family more: few records in a wide bin make the ends hardly further apart. Else h is its largest for every record.
+is off by B = Σ h at most, a mean by B/(S + R), and a standard deviation by the root of Σ h²/(S + R), as it is the
+distance from the records to the nearest constant. Where some bins are much wider than others, these sums are asked for
+too, a family more: few records in a wide bin make the ends hardly further apart. Else h is its largest for every record.
 
 Where a share's condition runs through bins of exact values, those that meet it are at least the records of the bins
 that lie in it, and at most those of the bins that touch it.
@@ -164,9 +164,9 @@ def _wide(question: NumericQuestion, records: int) -> str:
     of = {"sum": "a sum", "mean": "a mean", "variance": "the root of a variance"}[question.kind]
     far = most * records if question.kind == "sum" else most
     return (
-        f"a record tells no more of {question.column} than its bin: for that the ends of {of} are up to {far:,.6g} further"
-        f" off on each side, less where few records are in the widest bins, as {cell_text(attribute, widest)}; to have"
-        " them nearer, give the schema narrower bins there: `bins` with more edges, or within, step and more bins"
+        f"a record tells no more of {question.column} than its bin: for that the ends of {of} are up to {far:,.6g}"
+        f" further off on each side, less where few records are in the widest bins, as {cell_text(attribute, widest)};"
+        " to have them nearer, give the schema narrower bins there: `bins` with more edges, or within, step and more bins"
     )
 
 

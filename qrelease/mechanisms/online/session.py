@@ -390,8 +390,8 @@ class OnlineSession:
     ) -> Quote:
         """The most that answering would cost now, in all. Nothing is spent or written, and no news is read.
 
-        Each group of a workload, or of several, is priced as if it were asked for alone, but a synopsis once for all that it answers.
-        Raises as `answer` does.
+        Each group of a workload, or of several, is priced as if it were asked for alone, but a synopsis once for all
+        that it answers. Raises as `answer` does.
         """
         offers: list[Offer] = []
         with self._lock:

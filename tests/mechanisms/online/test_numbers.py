@@ -495,7 +495,9 @@ def test_a_quote_says_by_how_much_the_bins_put_the_ends_apart_at_most_and_what_t
         with opened(Online(alpha=0.01, beta=0.01), neighbours=SWAP, table=rows) as session:
             notes = [session.quote_numbers(f"{kind}:income").note for kind in ("mean", "sum", "variance")]
             said.add(tuple(notes))
-            for note, far in zip(notes, ("a mean are up to 150,000", "a sum are up to 1.2e+09", "150,000"), strict=True):
+            for note, far in zip(
+                notes, ("a mean are up to 150,000", "a sum are up to 1.2e+09", "150,000"), strict=True
+            ):
                 assert far in note
                 assert "income in 100000..399999" in note
                 assert "within, step" in note
