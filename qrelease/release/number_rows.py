@@ -5,16 +5,13 @@ as a typed table with a column for each attribute, which is `numbers.parquet`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from qrelease._util.typing import Floats
 from qrelease.queries.numeric import ONLY_BOUNDS
-from qrelease.release import numbers as of_numbers
 from qrelease.release.frames import Column, key_name, told_apart
-from qrelease.release.published_counts import from_numbers, group_sizes
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import NumberTable
@@ -29,7 +26,7 @@ COLUMNS: Final = ("question", "group", "value", "low", "high", "unbiased", "unbi
 
 def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
     """A line for each group of each question, in order, without the header; numbers have six digits."""
-    for answer in answered(release):
+    for answer in release.number_tables():
         parts = (part.tolist() for part in _parts(answer))
         for group, note, *numbers in zip(_groups(answer), _notes(answer), *parts, strict=True):
             yield str(answer.question), group, *(f"{number:.6g}" for number in numbers), note
@@ -39,7 +36,7 @@ def number_columns(release: Release) -> dict[str, Column]:
     """The same lines as a table: in place of `group` a column for each attribute that any question groups by, null in
     the lines of the others; and `probability`, where there are quantiles. Numbers have all digits.
     """
-    answers = [*answered(release)]
+    answers = [*release.number_tables()]
     sizes = [len(answer) for answer in answers]
     question, *_, note = COLUMNS
     keys: dict[str, Column] = {}
@@ -59,26 +56,6 @@ def number_columns(release: Release) -> dict[str, Column]:
 
 
 _OWN: Final = (*COLUMNS, "probability")
-
-
-def answered(release: Release) -> Iterator[NumberTable]:
-    """The answers to each question, in order; counts as they are published everywhere."""
-    sums = release.measured_sums
-    if sums is not None:
-        yield from (_published(release, sums.answer(text, release.measurements)) for text in sums.questions)
-
-
-def _published(release: Release, answer: NumberTable) -> NumberTable:
-    """An answer with the counts that are published: its own, or the synopsis's, and the records of its groups."""
-    question, lines = answer.question, len(answer) // answer.question.groups
-    if question.kind in ("count", "histogram") and not from_numbers(release, question.axes):
-        found = of_numbers.numbers(release, question)
-        parts = (found.unbiased, *found.unbiased_ends, found.value, found.low, found.high, found.n)
-        value, low, high, model, model_low, model_high, n = (part.reshape(-1) for part in parts)
-        made = replace(answer, value=value, low=low, high=high, model=model, model_low=model_low, model_high=model_high)
-        return replace(made, count=n)
-    sizes = None if question.kind in ("count", "histogram") else group_sizes(release, question)
-    return answer if sizes is None else replace(answer, count=np.repeat(sizes, lines))
 
 
 def _parts(answer: NumberTable) -> tuple[Floats, ...]:

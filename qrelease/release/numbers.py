@@ -27,7 +27,7 @@ The noise is taken for normal in sums of several numbers; half-widths of a singl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, final
@@ -103,6 +103,26 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
     """
     found = _numbers(release, question, cumulative)
     return replace(found, bounded=only_bounds(found.low, found.high, question.limits))
+
+
+def number_tables(release: Release) -> Iterator[NumberTable]:
+    """The answers to the questions that a release measured, in order; counts as they are published everywhere."""
+    sums = release.measured_sums
+    if sums is not None:
+        yield from (_published(release, sums.answer(text, release.measurements)) for text in sums.questions)
+
+
+def _published(release: Release, answer: NumberTable) -> NumberTable:
+    """An answer with the counts that are published: its own, or the synopsis's, and the records of its groups."""
+    question, lines = answer.question, len(answer) // answer.question.groups
+    if question.kind in ("count", "histogram") and not from_numbers(release, question.axes):
+        found = numbers(release, question)
+        parts = (found.unbiased, *found.unbiased_ends, found.value, found.low, found.high, found.n)
+        value, low, high, model, model_low, model_high, n = (part.reshape(-1) for part in parts)
+        made = replace(answer, value=value, low=low, high=high, model=model, model_low=model_low, model_high=model_high)
+        return replace(made, count=n)
+    sizes = None if question.kind in ("count", "histogram") else group_sizes(release, question)
+    return answer if sizes is None else replace(answer, count=np.repeat(sizes, lines))
 
 
 def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> GroupNumbers:

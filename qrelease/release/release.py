@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final, overload
@@ -36,7 +36,7 @@ from qrelease.release.report.page import html
 from qrelease.release.schema_cost import SchemaCost
 
 if TYPE_CHECKING:
-    from qrelease.inference.number_tables import MeasuredSums
+    from qrelease.inference.number_tables import MeasuredSums, NumberTable
 
 
 @final
@@ -521,6 +521,16 @@ class Release:
         if isinstance(self.synopsis, Estimator):
             return self.synopsis.error_bars(workload)
         return measured_answers(workload, self.measurements)
+
+    def number_tables(self) -> Iterator[NumberTable]:
+        """The answers to the questions about numbers that were measured, with all of their intervals.
+
+        Returns
+        -------
+        iterator of NumberTable
+            In the order of the questions: what `numbers.csv` and the page have.
+        """
+        return numbers.number_tables(self)
 
     def published(self, workload: Workload) -> PublishedCounts:
         """The answers to a workload with both of their error bars, as every file and page has them.

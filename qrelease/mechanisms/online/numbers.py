@@ -16,7 +16,8 @@ numbers a group.
 *Bins* that hold several numbers count as their means. A number in the bin c may be as far from that as h(c), so a sum
 is off by B = Σ h at most, a mean by B/(S + R), and a standard deviation by the root of Σ h²/(S + R), as it is the
 distance from the records to the nearest constant. Where some bins are much wider than others, these sums are asked for
-too, a family more: few records in a wide bin make the ends hardly further apart. Else h is its largest for every record.
+too, a family more: few records in a wide bin make the ends hardly further apart. Else every record counts with the
+largest h.
 
 Where a share's condition runs through bins of exact values, those that meet it are at least the records of the bins
 that lie in it, and at most those of the bins that touch it.
@@ -166,7 +167,7 @@ def _wide(question: NumericQuestion, records: int) -> str:
     return (
         f"a record tells no more of {question.column} than its bin: for that the ends of {of} are up to {far:,.6g}"
         f" further off on each side, less where few records are in the widest bins, as {cell_text(attribute, widest)};"
-        " to have them nearer, give the schema narrower bins there: `bins` with more edges, or within, step and more bins"
+        " to have them nearer, give the schema narrower bins there: more edges in `bins`, or within, step and more bins"
     )
 
 
