@@ -343,6 +343,10 @@ class MeasuredSums:
             _z=z,
         )
 
+    def counts(self, further: Iterable[Measurement]) -> Estimates:
+        """The counts of all records that were measured here, averaged with further noisy marginals of them."""
+        return self._estimates(Measure(), further)
+
     def _z(self, counts: Sequence[Measurement]) -> float:
         """Half-widths of intervals in standard deviations, for the widest law of noise that there is."""
         laws = {m.noise.law for m in (*self.measured, *counts)}
@@ -414,6 +418,7 @@ class MeasuredSums:
             below, upto = (np.stack(part, axis=1) for part in zip(*ends, strict=True))
             below, upto = np.minimum(below, shrunk), np.maximum(upto, shrunk)
             nearer = upto - below < high - low  # of large groups the others say nothing
+            nearer |= (low <= values.low[0]) & (high >= values.high[-1])  # and of those that are lost in noise all
             model, model_low, model_high = (
                 np.where(nearer, one, other)
                 for one, other in zip((shrunk, below, upto), (value, low, high), strict=True)

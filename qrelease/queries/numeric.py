@@ -96,6 +96,12 @@ class CellValues:
         """Whether each cell holds a single number."""
         return bool((self.low == self.high).all())
 
+    @property
+    def slack(self) -> Floats:
+        """How far a number of each cell may be from the cell's mean, (m,)."""
+        found: Floats = np.maximum(self.mean - self.low, self.high - self.mean)
+        return found
+
 
 def check_numbers(attribute: Attribute, kind: str) -> None:
     """Raise `InvalidInput` unless a column holds numbers within public bounds, as a sum or a quantile needs."""

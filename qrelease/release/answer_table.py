@@ -55,9 +55,9 @@ def answer_parts(release: Release, workload: Workload) -> Iterator[dict[str, Col
     keys = _keys(workload)
     texts = workload.texts() if QUERY in keys else iter(())
     for part in workload.parts(PART_ANSWERS):
-        answers = release.synopsis.answer(part)
-        noisy, widths = release.error_bars(part)
-        numbers = (answers, np.where(np.isnan(widths), np.nan, noisy), widths, release.model_bars(part))
+        found = release.published(part)
+        noisy = np.where(np.isnan(found.widths), np.nan, found.noisy)
+        numbers = (found.answers, noisy, found.widths, found.bars)
         written = list(islice(texts, len(part)))
         named = {name: _key_column(part, axis, written) for name, axis in keys.items()}
         yield {**named, **{name: Column(n, np.isnan(n)) for name, n in zip(NUMBERS, numbers, strict=True)}}

@@ -82,21 +82,21 @@ def weighted_counts(question: NumericQuestion, weights: Floats, bars: Bars, *, r
     return WeightedCounts(found, widths / NORMAL)
 
 
-def count_bars(question: NumericQuestion, bars: Callable[[Workload], Floats]) -> Floats | None:
-    """Half-widths (groups,) of the counts of a question's groups; None where there are too many entries to list.
+def counts_of(question: NumericQuestion, of: Callable[[Workload], Sequence[Floats]]) -> Sequence[Floats] | None:
+    """What is known of how many records each group of a question has, (groups,) each; None for too many entries.
 
-    bars  of a workload's answers, (k,)
+    of  what is known of a workload's queries, (k,) each
     """
     domain, axes = question.domain, question.axes
     if question.predicate is None:
-        half = bars(Workload(domain, (Group(axes, Cells(domain.cells(axes))),)))
-        places = [axes.index(axis) for axis in question.by_axes]
-        return half.reshape([domain.shape[axis] for axis in axes]).transpose(places).reshape(-1)
+        found = of(Workload(domain, (Group(axes, Cells(domain.cells(axes))),)))
+        places, shape = [axes.index(axis) for axis in question.by_axes], [domain.shape[axis] for axis in axes]
+        return [part.reshape(shape).transpose(places).reshape(-1) for part in found]
     if question.groups * domain.cells(axes) > MAX_ENTRIES:
         return None
     kept, by, _ = _placed(question, 1)
     rows = (np.arange(question.groups)[:, None] == by) & kept
-    return bars(Workload(domain, (Group(axes, Vectors.rounded(rows.astype(np.float64), rows.shape[1])),)))
+    return of(Workload(domain, (Group(axes, Vectors.rounded(rows.astype(np.float64), rows.shape[1])),)))
 
 
 def _in_order(question: NumericQuestion, flat: Floats, functionals: int, group: Group) -> Floats:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from qrelease._util.typing import Floats
-from qrelease.queries.families import Cells
 from qrelease.queries.numeric import ONLY_BOUNDS
 from qrelease.release.frames import Column, key_name, told_apart
 
@@ -27,7 +26,7 @@ COLUMNS: Final = ("question", "group", "value", "low", "high", "unbiased", "unbi
 
 def number_rows(release: Release) -> Iterator[tuple[str, ...]]:
     """A line for each group of each question, in order, without the header; numbers have six digits."""
-    for answer in answered(release):
+    for answer in release.number_tables():
         parts = (part.tolist() for part in _parts(answer))
         for group, note, *numbers in zip(_groups(answer), _notes(answer), *parts, strict=True):
             yield str(answer.question), group, *(f"{number:.6g}" for number in numbers), note
@@ -37,7 +36,7 @@ def number_columns(release: Release) -> dict[str, Column]:
     """The same lines as a table: in place of `group` a column for each attribute that any question groups by, null in
     the lines of the others; and `probability`, where there are quantiles. Numbers have all digits.
     """
-    answers = [*answered(release)]
+    answers = [*release.number_tables()]
     sizes = [len(answer) for answer in answers]
     question, *_, note = COLUMNS
     keys: dict[str, Column] = {}
@@ -56,25 +55,7 @@ def number_columns(release: Release) -> dict[str, Column]:
     }
 
 
-def counted_twice(release: Release) -> list[str]:
-    """The questions of counts that the workload answers too.
-
-    Both answers are right within their bars, and are not the same. Those here are to be published: they are made of
-    what was measured for both.
-    """
-    sets = {g.axes for g in release.workload.groups if isinstance(g.queries, Cells)}
-    asked = [answer.question for answer in answered(release)]
-    return [str(q) for q in asked if q.kind in ("count", "histogram") and not q.where and q.axes in sets]
-
-
 _OWN: Final = (*COLUMNS, "probability")
-
-
-def answered(release: Release) -> Iterator[NumberTable]:
-    """The answers to each question, in order."""
-    sums = release.measured_sums
-    if sums is not None:
-        yield from (sums.answer(question, release.measurements) for question in sums.questions)
 
 
 def _parts(answer: NumberTable) -> tuple[Floats, ...]:

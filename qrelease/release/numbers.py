@@ -27,24 +27,27 @@ The noise is taken for normal in sums of several numbers; half-widths of a singl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
-from qrelease._util.typing import Floats, Mask
+from qrelease._util.typing import Floats, Ints, Mask
 from qrelease._util.validate import natural, real
 from qrelease.data.conditions import cell_text
 from qrelease.data.structural_zeros import children_of
 from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.number_tables import fieller
+from qrelease.inference.synopsis import SelfAssessed
 from qrelease.queries.families import Cells
 from qrelease.queries.numeric import NumericQuestion, cell_quantiles, only_bounds
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.frames import Column, key_name, told_apart
-from qrelease.release.functionals import NORMAL, Bars, between_groups, count_bars, weighted_counts
+from qrelease.release.functionals import NORMAL, Bars, between_groups, counts_of, weighted_counts
+from qrelease.release.published_counts import from_numbers, group_sizes
 
 if TYPE_CHECKING:
     from qrelease.data.domain import Domain
@@ -102,6 +105,26 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
     return replace(found, bounded=only_bounds(found.low, found.high, question.limits))
 
 
+def number_tables(release: Release) -> Iterator[NumberTable]:
+    """The answers to the questions that a release measured, in order; counts as they are published everywhere."""
+    sums = release.measured_sums
+    if sums is not None:
+        yield from (_published(release, sums.answer(text, release.measurements)) for text in sums.questions)
+
+
+def _published(release: Release, answer: NumberTable) -> NumberTable:
+    """An answer with the counts that are published: its own, or the synopsis's, and the records of its groups."""
+    question, lines = answer.question, len(answer) // answer.question.groups
+    if question.kind in ("count", "histogram") and not from_numbers(release, question.axes):
+        found = numbers(release, question)
+        parts = (found.unbiased, *found.unbiased_ends, found.value, found.low, found.high, found.n)
+        value, low, high, model, model_low, model_high, n = (part.reshape(-1) for part in parts)
+        made = replace(answer, value=value, low=low, high=high, model=model, model_low=model_low, model_high=model_high)
+        return replace(made, count=n)
+    sizes = None if question.kind in ("count", "histogram") else group_sizes(release, question)
+    return answer if sizes is None else replace(answer, count=np.repeat(sizes, lines))
+
+
 def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> GroupNumbers:
     if question.domain != release.domain:
         raise InvalidInput("the question is over another domain than this release")
@@ -109,10 +132,14 @@ def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> G
         raise InvalidInput("a running total needs a sum or a count, by one column")
     summed = _summed_table(release, question)
     if summed is not None:
-        return _of_sums(summed.cumulative() if cumulative else summed)
+        found = _of_sums(summed.cumulative() if cumulative else summed)
+        size = None if question.kind == "count" else group_sizes(release, question)
+        return found if size is None else replace(found, n=np.repeat(size[:, None], found.value.shape[1], axis=1))
     added = None if cumulative else _of_children(release, question)
     if added is not None:
         return added
+    if question.kind in ("mean", "sum") and not cumulative:
+        return _as_measured(release, _answered(release, question, cumulative))
     if question.kind != "count" or cumulative:
         return _answered(release, question, cumulative)
     try:
@@ -122,9 +149,50 @@ def _numbers(release: Release, question: NumericQuestion, cumulative: bool) -> G
         if added is None:
             raise
         return added
-    if found.measured.all():
-        return found
-    return _counted_children(release, question) or _bounded_counts(release, found)
+    added = None if found.measured.all() else _counted_children(release, question)
+    return added or _as_published(release, found)
+
+
+def _as_measured(release: Release, found: GroupNumbers) -> GroupNumbers:
+    """Means and sums by counts of bins, moved so that together they are what was measured of fewer, larger groups.
+
+    As many columns of groups as sums were measured for, where those are nearer than what the bins say of them (the
+    benchmarking of small areas; Pfeffermann 2013, section 6). Means of one larger group are all moved by the same, and
+    within their own intervals, so that none leaves what was measured of it; a sum by as much a record.
+    """
+    question = found.question
+    for by in (by for size in range(len(question.by) - 1, -1, -1) for by in combinations(question.by, size)):
+        whole = _summed_table(release, replace(question, by=by))
+        if whole is None or whole.note:
+            continue
+        of_bins = _answered(release, whole.question, False)
+        width, other = whole.model_high - whole.model_low, (of_bins.high - of_bins.low)[:, 0]
+        nearer = ~whole.bounded & ~(width >= other)  # and where the bins say nothing
+        member = _members(question, by)
+        parts = np.maximum(np.nan_to_num(found.n[:, 0]), 0.0)
+        size = np.bincount(member, parts, len(whole))
+        is_mean = question.kind == "mean"
+        value = np.nan_to_num(found.value[:, 0])
+        total = np.bincount(member, value * parts if is_mean else value, len(whole))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            off = np.where(
+                nearer & (size > 0), (whole.model - total / size if is_mean else (whole.model - total) / size), 0
+            )
+        moved = found.value + (off[member] * (1.0 if is_mean else parts))[:, None]
+        least, most = question.limits
+        low, high = np.where(np.isnan(found.low), least, found.low), np.where(np.isnan(found.high), most, found.high)
+        return replace(found, value=np.where(off[member][:, None] == 0, found.value, np.clip(moved, low, high)))
+    return found
+
+
+def _members(question: NumericQuestion, by: Sequence[str]) -> Ints:
+    """Which group by some of a question's columns each of its own groups belongs to, (groups,)."""
+    sizes = [question.domain[name].size for name in question.by]
+    codes = np.indices(sizes).reshape(len(sizes), -1)
+    kept = [codes[question.by.index(name)] for name in by]
+    shape = [question.domain[name].size for name in by]
+    found: Ints = np.ravel_multi_index(kept, shape) if by else np.zeros(question.groups, np.int64)
+    return found
 
 
 def _answered(release: Release, question: NumericQuestion, cumulative: bool) -> GroupNumbers:
@@ -162,8 +230,13 @@ def _is_about(domain: Domain, text: str, column: str) -> bool:
 
 
 def _summed_table(release: Release, question: NumericQuestion) -> NumberTable | None:
-    """What was measured for questions about numbers says: of sums, which know no bins; None where it says nothing."""
+    """What was measured for questions about numbers says: of sums, which know no bins; None where it says nothing.
+
+    Nor where it is of counts, and the synopsis's are nearer.
+    """
     if release.measured_sums is None:
+        return None
+    if question.kind in ("count", "histogram") and not from_numbers(release, question.axes):
         return None
     try:
         return release.measured_sums.answer(question, release.measurements)
@@ -260,16 +333,22 @@ def _of_sums(found: NumberTable) -> GroupNumbers:
     return GroupNumbers(question, value, low, high, unbiased, n, ~np.isnan(low), clipped=bool(found.note), apart=ends)
 
 
-def _bounded_counts(release: Release, found: GroupNumbers) -> GroupNumbers:
-    """Counts by group: those that are a model's alone have the bars that the release's own answers have."""
-    unknown = np.isnan(found.low)
-    bars = count_bars(found.question, release.model_bars)
-    if bars is None:
+def _as_published(release: Release, found: GroupNumbers) -> GroupNumbers:
+    """Counts by group as the release's own answers have them; with their bars, where those are a model's alone.
+
+    And where the model knows its own error, and that is less. Else the interval is that of what was measured, up to the
+    answer.
+    """
+    published = counts_of(found.question, lambda asked: (release.published(asked).answers, release.model_bars(asked)))
+    if published is None:
         return found
-    half = bars.reshape(found.value.shape)
-    ends = np.maximum(found.value - half, 0.0), found.value + half
-    low, high = (np.where(unknown, end, own) for end, own in zip(ends, (found.low, found.high), strict=True))
-    return replace(found, low=low, high=high, apart=found.unbiased_ends)
+    value, half = (part.reshape(found.value.shape) for part in published)
+    own = (found.high - found.low) / 2
+    is_nearer = isinstance(release.synopsis, SelfAssessed) and bool(np.mean(half**2) < np.mean(own**2))
+    by_bars = np.isnan(own) | is_nearer
+    low = np.where(by_bars, np.maximum(value - half, 0.0), np.minimum(found.low, value))
+    high = np.where(by_bars, value + half, np.maximum(found.high, value))
+    return replace(found, value=value, n=value, low=low, high=high, apart=found.unbiased_ends)
 
 
 def _said(release: Release, marginal: Workload, bars: Bars) -> Floats:
@@ -277,7 +356,7 @@ def _said(release: Release, marginal: Workload, bars: Bars) -> Floats:
 
     Its answers are noisy cells, those below 0 raised: sums of many of them would be too large.
     """
-    answers = release.synopsis.answer(marginal)
+    answers = release.published(marginal).answers
     if not isinstance(release.synopsis, Answers):
         return answers
     noisy, widths = bars(marginal)

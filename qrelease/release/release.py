@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final, overload
@@ -15,6 +15,7 @@ from qrelease._util.typing import Floats
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import RECORDS, Measurement
+from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.sampling import generator
 from qrelease.inference.synopsis import Estimator, SelfAssessed, Synopsis
 from qrelease.mechanisms.base import Answer, plain
@@ -30,11 +31,12 @@ from qrelease.release.checksums import sign as sign_sums
 from qrelease.release.error_bars import measured_answers, published
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
 from qrelease.release.manifest import versions
+from qrelease.release.published_counts import PublishedCounts, as_cell, with_numbers
 from qrelease.release.report.page import html
 from qrelease.release.schema_cost import SchemaCost
 
 if TYPE_CHECKING:
-    from qrelease.inference.number_tables import MeasuredSums
+    from qrelease.inference.number_tables import MeasuredSums, NumberTable
 
 
 @final
@@ -159,14 +161,15 @@ class Release:
             For a condition that the domain does not know, or queries that the synopsis cannot answer.
         """
         if not isinstance(query, str):
-            return self.synopsis.answer(self._asked(query))
-        asked = Workload.predicates(self.domain, query)
-        numbers = (self.synopsis.answer(asked), *self.error_bars(asked), self.model_bars(asked))
-        return Answer(*(float(part[0]) for part in numbers))
+            asked = self._asked(query)
+            return self.published(asked).answers
+        asked, place = as_cell(Workload.predicates(self.domain, query))
+        found = self.published(asked)
+        return Answer(*(float(part[place]) for part in (found.answers, found.noisy, found.widths, found.bars)))
 
     def answers(self) -> Floats:
         """Answers to the release's own workload, (k,) counts. Of very many, ask for some: `workload.parts(10**6)`."""
-        return self.synopsis.answer(self.workload)
+        return self.answer(self.workload)  # type: ignore[return-value]
 
     def answers_frame(self, workload: Workload | None = None, *, frame: Frame = "pandas", details: bool = False) -> Any:
         """Answers as a tidy data frame: a line for each query, named by its labels.
@@ -483,7 +486,8 @@ class Release:
 
         A synopsis that is an `Estimator` answers from all measurements together. Else each query is answered from the
         measurement that gives it with the least variance: of the same queries, of a marginal that contains its columns,
-        or of the number of records where it asks for just that.
+        or of the number of records where it asks for just that. Where counts that were measured with numbers are
+        published (`release.published_counts`), they are those.
 
         Parameters
         ----------
@@ -496,9 +500,66 @@ class Release:
             Answers and half-widths, as counts; NaN where nothing was measured.
         """
         asked = self._asked(workload)
+        if self.measured_sums is None:
+            return self.measured_bars(asked)
+        found = self.published(asked)
+        return found.noisy, found.widths
+
+    def measured_bars(self, workload: Workload) -> tuple[Floats, Floats]:
+        """`error_bars` by the measurements of the synopsis alone, without the counts that were measured with numbers.
+
+        Parameters
+        ----------
+        workload : Workload
+            k queries.
+
+        Returns
+        -------
+        tuple of ndarray of float, each of shape (k,)
+            Answers and half-widths, as counts; NaN where nothing was measured.
+        """
         if isinstance(self.synopsis, Estimator):
-            return self.synopsis.error_bars(asked)
-        return measured_answers(asked, self.measurements)
+            return self.synopsis.error_bars(workload)
+        return measured_answers(workload, self.measurements)
+
+    def number_tables(self) -> Iterator[NumberTable]:
+        """The answers to the questions about numbers that were measured, with all of their intervals.
+
+        Returns
+        -------
+        iterator of NumberTable
+            In the order of the questions: what `numbers.csv` and the page have.
+        """
+        return numbers.number_tables(self)
+
+    def published(self, workload: Workload) -> PublishedCounts:
+        """The answers to a workload with both of their error bars, as every file and page has them.
+
+        Parameters
+        ----------
+        workload : Workload
+            k queries over this domain.
+
+        Returns
+        -------
+        PublishedCounts
+            Arrays of shape (k,).
+
+        Raises
+        ------
+        InvalidInput
+            For queries that the synopsis cannot answer.
+        """
+        asked = self._asked(workload)
+        answers, (noisy, widths) = self.synopsis.answer(asked), self.measured_bars(asked)
+        if isinstance(self.synopsis, Answers):  # a sum of many cells, of which those below 0 were raised, is too large
+            own = np.repeat([g in self.workload.groups for g in asked.groups], np.diff(asked.bounds))
+            answers = np.where(own | np.isnan(widths), answers, np.maximum(noisy, 0.0))
+        model = np.full(len(asked), np.nan)
+        if isinstance(self.synopsis, SelfAssessed):
+            model = self.synopsis.model_bars(asked)
+        bars = published(asked, answers, model, noisy, widths, self._margin_bars)
+        return with_numbers(self, asked, PublishedCounts(answers, noisy, widths, bars))
 
     def model_bars(self, workload: Workload | None = None) -> Floats:
         """Half-widths of the 95 % error bars around the release's own answers: those to publish.
@@ -516,16 +577,11 @@ class Release:
         ndarray of float, shape (k,)
             Counts; NaN only where not even the number of records was measured.
         """
-        asked = self._asked(workload)
-        answers, (noisy, widths) = self.synopsis.answer(asked), self.error_bars(asked)
-        model = (
-            self.synopsis.model_bars(asked) if isinstance(self.synopsis, SelfAssessed) else np.full(len(asked), np.nan)
-        )
-        return published(asked, answers, model, noisy, widths, self._margin_bars)
+        return self.published(self._asked(workload)).bars
 
     def _margin_bars(self, workload: Workload) -> tuple[Floats, Floats]:
-        """`error_bars`, and the number of records where it is public."""
-        values, widths = self.error_bars(workload)
+        """`measured_bars`, and the number of records where it is public."""
+        values, widths = self.measured_bars(workload)
         if self.unit.public_records and workload.groups[0] == RECORDS:
             values, widths = values.copy(), widths.copy()
             values[0], widths[0] = self.synopsis.total, 0.0

@@ -97,5 +97,5 @@ def _counted(release: Release) -> bool:
     """Whether the number of records is known: public, or more than twice the error bar of the best estimate."""
     if release.unit.public_records:
         return True
-    half = release.error_bars(Workload(release.domain, (RECORDS,)))[1]
+    half = release.measured_bars(Workload(release.domain, (RECORDS,)))[1]
     return bool(release.synopsis.total > 2 * half[0])

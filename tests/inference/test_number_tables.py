@@ -223,6 +223,20 @@ def _models(found):
     return [f.model for f in found], [f.value for f in found]
 
 
+def test_a_group_that_is_lost_in_noise_has_the_quantile_of_the_others():
+    """And neither that of its noise, nor the middle of the column's bounds: its interval is all of these."""
+    true = np.array([np.quantile(_X[(_X < 41) & (k == _G)], 0.5, method="inverted_cdf") for k in range(6)])
+    off = []
+    for seed in range(60):
+        found = measured(seed, ZCDP(0.0008)).answer("quantile(.5):x by g")
+        lost = (found.low == 0) & (found.high == 40)
+        off += list(zip((found.model - true)[lost], (found.value - true)[lost], strict=True))
+        assert ((found.model_low <= found.model) & (found.model <= found.model_high)).all()
+    model, value = np.sqrt(np.mean(np.square(off), axis=0))
+    assert len(off) >= 20
+    assert model < 0.8 * value
+
+
 def test_a_quantile_by_other_groups_is_not_measured():
     with pytest.raises(InvalidInput, match="was not measured by g \\* h"):
         measured(0).answer("quantile(.5):x by g where h = 1")

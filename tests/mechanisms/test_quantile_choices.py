@@ -17,7 +17,7 @@ from qrelease.evaluation.audit import Distribution, compare, enumerated
 from qrelease.inference.chosen_quantiles import PARTS, ChosenQuantiles
 from qrelease.mechanisms.number_sums import NumberSums, divided
 from qrelease.mechanisms.private_data import Private
-from qrelease.mechanisms.quantile_choices import can_choose, choose_quantiles, error_ratio, losses
+from qrelease.mechanisms.quantile_choices import can_choose, choose_quantiles, error_ratio, losses, of_counts
 from qrelease.noise.calibration import selection_epsilon
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, PureDP
@@ -338,6 +338,21 @@ def test_what_is_chosen_follows_from_public_facts_alone():
     assert full.measured_sums.chosen
     assert [s.what for s in full.spends] == [s.what for s in none.spends]
     assert [s.cost for s in full.spends] == [s.cost for s in none.spends]
+
+
+def test_counts_are_predicted_to_tell_little_inside_a_bin_that_is_much_wider_than_most():
+    """A ninth decile in a last bin of 300 to 800, say, but not a median in the middle; up to half of a bin."""
+    found = []
+    for last in (360, 800, 10_000):
+        edges = (0, 60, 120, 180, 240, 300, last)
+        domain = Domain((Attribute("g", "coded", codes=4), Attribute("x", "number", edges=edges, integer=True)))
+        spread = [np.zeros((1, 6))]
+        ninth, middle = (NumericQuestion.parse(domain, f"quantile({p}):x by g") for p in (0.9, 0.4))
+        found.append([np.sqrt(of_counts(q, spread, 6_000.0)) for q in (ninth, middle)])
+    (even, other), (wide, same), (widest, last_of_all) = found
+    assert (even, other) == pytest.approx((100.0, 100.0))
+    assert same == last_of_all == pytest.approx(other)
+    assert wide == widest == pytest.approx(500.0)
 
 
 def test_a_larger_share_is_predicted_to_be_no_worse():

@@ -8,8 +8,7 @@ from number_releases import ASKED, with_numbers
 from releases import released
 
 import qrelease as qr
-from qrelease.mechanisms.maxent import MaxEnt
-from qrelease.release.number_rows import COLUMNS, counted_twice, number_rows
+from qrelease.release.number_rows import COLUMNS, number_rows
 
 
 def lines(rows):
@@ -47,7 +46,6 @@ def test_values_are_those_of_the_answer_to_six_digits(place):
         ("unbiased", answer.value),
         ("unbiased_low", answer.low),
         ("unbiased_high", answer.high),
-        ("n", answer.count),
     ):
         assert [float(row[name]) for row in rows] == pytest.approx(numbers.tolist(), rel=1e-5, nan_ok=True)
     assert {row["note"] for row in rows} == {answer.way or answer.note}
@@ -79,15 +77,3 @@ def test_a_line_whose_interval_is_all_that_the_bounds_allow_says_so():
     assert {row["note"] for row in bounded if (float(row["low"]), float(row["high"])) == (0, 8)} == told
     assert len([row for row in bounded if row["note"]]) >= 2
     assert {row["note"] for row in noisy if row["question"].startswith("sum")} == {""}  # sums have no bounds
-
-
-def test_counts_that_the_workload_answers_too_are_told_and_have_the_smaller_bars_here():
-    """Also where little of the cost is for them; a condition, or other groups, make another question."""
-    asked = ("count by carrier", "count by carrier where late = no", "count by late", "histogram:carrier", "sum:delay")
-    for share in (0.9, 0.01):
-        release = with_numbers(asked=asked, mechanism=MaxEnt(), share=share)
-        assert counted_twice(release) == ["count by carrier", "histogram:carrier"]
-        here = release.measured_sums.answer("count by carrier", release.measurements)
-        assert ((here.model_high - here.model_low) / 2 < release.answers_frame()["model_95"]).all()
-    assert not counted_twice(with_numbers())
-    assert not counted_twice(released())

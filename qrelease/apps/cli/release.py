@@ -312,21 +312,8 @@ def _tell(arguments: argparse.Namespace, release: Release, out: Path, left_out: 
     print(wrote(out))
     for name, why in left_out.items():
         print(f"no {name}: {why}")
-    _tell_counted_twice(release)
     if isinstance(release.synopsis, Fitted):
         _tell_misfit(release.synopsis.misfit)
-
-
-def _tell_counted_twice(release: Release) -> None:
-    """Which file to publish counts from that the workload and a question about numbers both answer."""
-    from qrelease.release.number_rows import counted_twice
-
-    found = counted_twice(release)
-    if found:
-        print(
-            f"in both answers and numbers, not alike: {', '.join(found)}; publish those of the file numbers, which are"
-            " made of all that was measured"
-        )
 
 
 def _tell_misfit(misfit: float) -> None:

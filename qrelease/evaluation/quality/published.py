@@ -18,7 +18,6 @@ from qrelease.inference.number_tables import NumberTable
 from qrelease.mechanisms.measured_values import record_values
 from qrelease.queries.measures import Measure, grid_of
 from qrelease.release.answer_table import MAX_ANSWERS
-from qrelease.release.number_rows import answered
 from qrelease.release.release import Release
 
 _ROUNDING = 1e-9  # of the truth: what floating point may put outside of an interval that ends there
@@ -101,7 +100,7 @@ def published(real: Table, release: Release) -> tuple[Published, ...]:
         raise InvalidInput("the release is over another universe than the real table")
     person = real.domain.person
     note = _LEFT_OUT if person is not None and not real.domain.counts_once else ""
-    return (*_answers(real, release, note), *(_numbers(real, answer, note) for answer in answered(release)))
+    return (*_answers(real, release, note), *(_numbers(real, answer, note) for answer in release.number_tables()))
 
 
 def _answers(real: Table, release: Release, note: str) -> Iterator[Published]:

@@ -1,17 +1,23 @@
 """Sums, means, variances, quantiles and shares by group in a session: of linear queries that it prices and remembers.
 
-Let E = αr be the session's error, a count. Every question is answered from families of queries, one query a group, so
-that a record that is added or removed moves one of them: a family costs what one answer by itself costs (and up to
-twice that in ε or ρ where a record is replaced, since it may change groups). Each is a conjunction, or an average of
-conjunctions (`CanonicalQuery.weighted_sets`), so a synopsis of conjunctions gives it too, free.
+Let E = αr be the session's error, a count. Every question is answered from families of queries, one query a group or
+several whose weights add up to at most 1, so that a record that is added or removed moves all of them together by at
+most 1: a family costs what one answer by itself costs (and up to twice that in ε or ρ where a record is replaced, since
+it may change groups). Each is a conjunction, or an average of conjunctions (`CanonicalQuery.weighted_sets`), so a
+synopsis of conjunctions gives it too, free.
 
 *Sums* are U Σ v⁺/U - L Σ v⁻/L for bounds -L <= v <= U: within (U + L)E. *Means* are S/(S + R) of the range, S the sum
 of u = (v - low)/(high - low) over a group and R that of 1 - u: within E/(S + R), α of the range where the group is
 everybody. *Shares* are of those that meet a condition and those that do not, in the same way, or of all, where the
 condition is on several columns; *variances* are m(1 - m) - V/(S + R) of the square of the range, for the mean m and the
 sum V of u(1 - u). What is said to hold follows from numbers that are each within E, with probability 1 - kβ for k
-numbers a group. A column whose cells hold several numbers counts as their means; the ends are as much further apart as
-a number may be from its cell's.
+numbers a group.
+
+*Bins* that hold several numbers count as their means. A number in the bin c may be as far from that as h(c), so a sum
+is off by B = Σ h at most, a mean by B/(S + R), and a standard deviation by the root of Σ h²/(S + R), as it is the
+distance from the records to the nearest constant. Where some bins are much wider than others, these sums are asked for
+too, a family more: few records in a wide bin make the ends hardly further apart. Else every record counts with the
+largest h.
 
 Where a share's condition runs through bins of exact values, those that meet it are at least the records of the bins
 that lie in it, and at most those of the bins that touch it.
@@ -29,6 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal, Protocol, final
 
 import numpy as np
@@ -55,6 +62,9 @@ MAX_ONLINE_GROUPS: Final = 1000
 MAX_GROUP_ERROR: Final = 0.25
 """The error of a count, as a part of an average group, from which on a quote says that answers will be rough."""
 
+ALIKE_BINS: Final = 0.5
+"""Where the narrowest bin is wider than this part of the widest, each record is taken to be in the widest."""
+
 Source = Literal["cached", "hypothesis", "measured", "synopsis"]
 
 
@@ -67,7 +77,9 @@ class AnsweringSession(Protocol):
     def answers(self, workload: Workload | CanonicalGroup, purse: Purse | None = None) -> list[OnlineAnswer]:
         """The answers to a workload."""
 
-    def quote(self, query: str | Workload | CanonicalGroup, purse: Purse | None = None) -> Quote:
+    def quote(
+        self, query: str | Workload | CanonicalGroup | Sequence[CanonicalGroup], purse: Purse | None = None
+    ) -> Quote:
         """What the answers would cost."""
 
     def price(self, group: CanonicalGroup) -> Cost:
@@ -124,17 +136,39 @@ class NumberAnswer:
 UP_TO: Final = "at most: a quantile is looked for step by step, and often takes a part of that"
 
 
-def forewarning(question: NumericQuestion, alpha: float) -> str:
+def forewarning(question: NumericQuestion, alpha: float, records: int) -> str:
     """What to know before a question is paid for; nothing where there is nothing to know.
 
     Answers about groups will be rough, if their records are as many as the average's: a count is off by alpha of all
-    records at most, and divided among the groups that is public. And a quantile may cost less than its quote.
+    records at most, and divided among the groups that is public. A quantile may cost less than its quote. And wide bins
+    may put the ends further apart than alpha does: by how much at most follows from the schema, and is told.
     """
     found = [UP_TO] if question.kind == "quantile" else []
+    if question.kind in ("sum", "mean", "variance") and _reaches(question, alpha):
+        found.append(_wide(question, records))
     part = alpha * question.groups
-    if question.groups < 2 or part < MAX_GROUP_ERROR:
-        return "; ".join(found)
-    return "; ".join([*found, _rough(question, alpha, part)])
+    if question.groups > 1 and part >= MAX_GROUP_ERROR:
+        found.append(_rough(question, alpha, part))
+    return "; ".join(found)
+
+
+def _reaches(question: NumericQuestion, alpha: float) -> bool:
+    """Whether numbers may be further from their bins' means than a mean of everybody may be off by alpha."""
+    values = question.values
+    return float(values.slack.max()) > alpha * float(values.high.max() - values.low.min())
+
+
+def _wide(question: NumericQuestion, records: int) -> str:
+    """How much further off an answer may be by the bins of its column, and what to do about it."""
+    values, attribute = question.values, question.attribute
+    most, widest = float(values.slack.max()), int(values.slack.argmax())
+    of = {"sum": "a sum", "mean": "a mean", "variance": "the root of a variance"}[question.kind]
+    far = most * records if question.kind == "sum" else most
+    return (
+        f"a record tells no more of {question.column} than its bin: for that the ends of {of} are up to {far:,.6g}"
+        f" further off on each side, less where few records are in the widest bins, as {cell_text(attribute, widest)};"
+        " to have them nearer, give the schema narrower bins there: more edges in `bins`, or within, step and more bins"
+    )
 
 
 def _rough(question: NumericQuestion, alpha: float, part: float) -> str:
@@ -185,9 +219,8 @@ def price(session: AnsweringSession, question: NumericQuestion) -> Cost | None:
 
 
 def _quotes(session: AnsweringSession, families: Families, purse: Purse | None) -> list[Quote]:
-    """What each family of a question would cost now."""
-    found = [session.quote(family, purse) for family in families.fixed()]
-    return found + [Quote(cost, "measured") for cost in _steps(session, families)]
+    """What the families of a question would cost now that are asked whatever comes out, and each step after them."""
+    return [session.quote(families.fixed(), purse), *(Quote(cost, "measured") for cost in _steps(session, families))]
 
 
 def _steps(session: AnsweringSession, families: Families) -> list[Cost]:
@@ -270,12 +303,17 @@ class Families:
         share = question.met_values.high if perhaps else question.met_values.low
         return self._spread(question.met, share[question.met_cells] == 1)
 
-    def _family(self, weights: Floats) -> CanonicalGroup:
-        """One query a group: weights (cells of the marginal,) in [0, 1], where the records count."""
-        unit = 1.0 if (weights == np.rint(weights)).all() else GRID
-        row = np.where(self._kept, np.rint(weights / unit), 0).astype(np.int64)
+    def _family(self, *weights: Floats) -> CanonicalGroup:
+        """One query a group for each of the weights, (cells of the marginal,) in [0, 1], where the records count."""
+        unit = 1.0 if all((w == np.rint(w)).all() for w in weights) else GRID
+        rows = [np.where(self._kept, np.rint(w / unit), 0).astype(np.int64) for w in weights]
         groups = np.arange(self.question.groups)[:, None]
-        return CanonicalGroup.of(self.domain, Group(self.axes, Vectors(np.where(groups == self._group, row, 0), unit)))
+        family = np.concatenate([np.where(groups == self._group, row, 0) for row in rows])
+        return CanonicalGroup.of(self.domain, Group(self.axes, Vectors(family, unit)))
+
+    def _of_column(self, of_cells: Floats) -> Floats:
+        """A number for each cell of the column, over the marginal."""
+        return of_cells[np.minimum(self._column, len(of_cells) - 1)]
 
     def records(self) -> CanonicalGroup:
         """How many records of each group count."""
@@ -283,7 +321,18 @@ class Families:
 
     def weighted(self, of_cells: Floats) -> CanonicalGroup:
         """The sum of a number in [0, 1] for each cell of the column."""
-        return self._family(of_cells[np.minimum(self._column, len(of_cells) - 1)])
+        return self._family(self._of_column(of_cells))
+
+    def divided(self, of_cells: Floats) -> CanonicalGroup:
+        """The sum of a number in [0, 1] for each cell of the column, and after it that of what each lacks of 1."""
+        return self._family(self._of_column(of_cells), self._of_column(1 - of_cells))
+
+    def off(self, power: int) -> CanonicalGroup | None:
+        """How far numbers may be from their cells' means, to this power: a sum for each part of `reach`, in its most.
+
+        None where that is hardly less than how many records there are.
+        """
+        return self._family(*(self._of_column(part**power) for _, part in self.reach)) if self.reach else None
 
     def meeting(self, *, perhaps: bool = False) -> CanonicalGroup:
         """How many records meet the condition of a ratio: surely, or perhaps, where it runs through bins."""
@@ -301,9 +350,10 @@ class Families:
         met = self.question.met_values
         return float(met.mean[met.low < met.high].mean())
 
-    def rest(self) -> CanonicalGroup:
-        """How many records do not meet the condition of a ratio; or how many there are."""
-        return self._family(1.0 - self._met().astype(np.float64)) if self.halves else self.records()
+    def both(self) -> CanonicalGroup:
+        """How many records meet the condition of a ratio, and after that how many do not."""
+        met = self._met().astype(np.float64)
+        return self._family(met, 1.0 - met)
 
     def prefixes(self, upto: Ints) -> CanonicalGroup:
         """How many records of each group are in the cells of the column up to one, (groups,)."""
@@ -332,20 +382,36 @@ class Families:
         match self.question.kind:
             case "sum":
                 parts = [self.weighted(part) for _, part in self.signed()]
-                return parts if parts and not self.slack().any() else [*parts, self.records()]
-            case "mean":
-                return [self.weighted(u), self.weighted(1 - u)]
-            case "variance":
-                return [self.weighted(u), self.weighted(1 - u), self.weighted(u * (1 - u))]
+                return parts if parts and not self.slack else [*parts, self.off(1) or self.records()]
+            case "mean" | "variance" as kind:
+                off = self.off(1 if kind == "mean" else 2)
+                parts = [self.divided(u)] if kind == "mean" else [self.divided(u), self.weighted(u * (1 - u))]
+                return parts if off is None else [*parts, off]
+            case "ratio" if self.halves:
+                return [self.both()]
             case "ratio":
                 perhaps = [self.meeting(perhaps=True)] if self.question.through_bins else []
-                return [self.meeting(), self.rest(), *perhaps]
+                return [self.meeting(), self.records(), *perhaps]
         return [self.records()]
 
-    def slack(self) -> Floats:
-        """How far the numbers of each cell may be from their mean, (m,)."""
-        values = self.question.values
-        return np.maximum(values.mean - values.low, values.high - values.mean)
+    @property
+    def slack(self) -> float:
+        """The most that a number may be from its cell's mean."""
+        return float(self.question.values.slack.max())
+
+    @cached_property
+    def reach(self) -> list[tuple[float, Floats]]:
+        """How far numbers may be from their cells' means: the most, and parts of it, (m,), for some of the cells each.
+
+        Nothing where bins are about as wide as each other, by the schema. Where they are narrowest in the middle, those
+        before and those after it are told apart: each part is then an average of counts of ranges, which synopses know.
+        """
+        slack = self.question.values.slack
+        if slack.min() >= ALIKE_BINS * slack.max():
+            return []
+        steps, is_before = np.diff(slack), np.arange(len(slack)) < slack.argmin()
+        parts = [slack] if (steps >= 0).all() or (steps <= 0).all() else [slack * is_before, slack * ~is_before]
+        return [(float(part.max()), part / part.max()) for part in parts if part.any()]
 
     def note(self, low: float, high: float) -> str:
         """What is noted of an answer between these ends."""
@@ -425,6 +491,28 @@ class _Linear:
     def _count(self) -> tuple[Floats, Floats, Floats]:
         return self._numbers(self._families.records())
 
+    def _two(self, family: CanonicalGroup) -> tuple[tuple[Floats, Floats, Floats], ...]:
+        """The answers to a family of two queries a group, those of the first and of the second."""
+        found = [part.reshape(2, -1) for part in self._numbers(family)]
+        return tuple((value, low, high) for value, low, high in zip(*found, strict=True))
+
+    def _off_each(self, power: int, fewest: Floats) -> Floats:
+        """How far numbers are off on average at most, to this power, where each group has at least so many records."""
+        most = np.full(len(fewest), self._families.slack**power)
+        if self._families.reach:
+            with np.errstate(divide="ignore"):
+                most = np.minimum(most, self._off(power) / fewest)
+        return most
+
+    def _off(self, power: int) -> Floats:
+        """How far numbers are off together at most, to this power, in each group."""
+        families = self._families
+        family = families.off(power)
+        if family is None:
+            return families.slack**power * self._numbers(families.records())[2]
+        each = np.array([far**power for far, _ in families.reach])
+        return np.asarray(each @ self._numbers(family)[2].reshape(len(each), -1))
+
     def _sum(self) -> tuple[Floats, Floats, Floats]:
         families = self._families
         total, low, high = np.zeros((3, families.question.groups))
@@ -434,16 +522,14 @@ class _Linear:
             total, low, high = total + ends[0], low + np.minimum(ends[1], ends[2]), high + np.maximum(ends[1], ends[2])
         if not parts:  # every number is 0
             self._numbers(families.records())
-        slack = float(families.slack().max())
-        if slack:  # of each record
-            _, _, most = self._numbers(families.records())
-            low, high = low - slack * most, high + slack * most
+        if families.slack:
+            off = self._off(1)
+            low, high = low - off, high + off
         return total, low, high
 
-    def _part(self, some: CanonicalGroup, others: CanonicalGroup) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """The part of some in some and others: its ends, and those of both together; anything, if there may be none."""
-        s, s_low, s_high = self._numbers(some)
-        r, r_low, r_high = self._numbers(others)
+    def _part(self, family: CanonicalGroup) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """The part that the first of two queries has in both: its ends, and those of both; anything, if of none."""
+        (s, s_low, s_high), (r, r_low, r_high) = self._two(family)
         with np.errstate(invalid="ignore", divide="ignore"):
             value = np.where(s + r > 0, s / (s + r), 0.5)
             low = np.where(s_low + r_high > 0, s_low / (s_low + r_high), 0.0)
@@ -452,17 +538,18 @@ class _Linear:
 
     def _mean(self) -> tuple[Floats, Floats, Floats]:
         families = self._families
-        (least, most), slack, u = families.bounds, float(families.slack().max()), families.scaled()
-        ends = self._part(families.weighted(u), families.weighted(1 - u))[:3]
+        least, most = families.bounds
+        *ends, fewest, _ = self._part(families.divided(families.scaled()))
         value, low, high = (least + (most - least) * part for part in ends)
-        return value, np.maximum(low - slack, least), np.minimum(high + slack, most)
+        off = self._off_each(1, fewest)
+        return value, np.maximum(low - off, least), np.minimum(high + off, most)
 
     def _ratio(self) -> tuple[Floats, Floats, Floats]:
         families = self._families
         if families.halves:
-            return self._part(families.meeting(), families.rest())[:3]
+            return self._part(families.both())[:3]
         met, met_low, met_high = self._numbers(families.meeting())
-        n, fewest, most = self._numbers(families.rest())
+        n, fewest, most = self._numbers(families.records())
         if families.question.through_bins:  # of the bins that it runs through nobody is in the least, all in the most
             all_met, _, met_high = self._numbers(families.meeting(perhaps=True))
             met = met + families.partly * np.maximum(all_met - met, 0.0)
@@ -475,7 +562,7 @@ class _Linear:
     def _variance(self) -> tuple[Floats, Floats, Floats]:
         families = self._families
         (least, most), u = families.bounds, families.scaled()
-        m, m_low, m_high, fewest, largest = self._part(families.weighted(u), families.weighted(1 - u))
+        m, m_low, m_high, fewest, largest = self._part(families.divided(u))
         v, v_low, v_high = self._numbers(families.weighted(u * (1 - u)))
         with np.errstate(invalid="ignore", divide="ignore"):
             within = np.where(fewest + largest > 0, np.clip(2 * v / (fewest + largest), 0, 0.25), 0.0)
@@ -483,10 +570,10 @@ class _Linear:
             within_high = np.where(fewest > 0, np.clip(v_high / fewest, 0, 0.25), 0.25)
         ends = [m_low * (1 - m_low), m_high * (1 - m_high)]
         peak = np.where((m_low <= 0.5) & (m_high >= 0.5), 0.25, np.maximum(*ends))
-        spread, slack = (most - least) ** 2, float(families.slack().max())
+        spread, off = (most - least) ** 2, np.sqrt(self._off_each(2, fewest))
         value = spread * np.clip(m * (1 - m) - within, 0.0, 0.25)
         low, high = (spread * np.clip(x, 0.0, 0.25) for x in (np.minimum(*ends) - within_high, peak - within_low))
-        low, high = np.maximum(np.sqrt(low) - slack, 0.0) ** 2, np.minimum(np.sqrt(high) + slack, spread**0.5 / 2) ** 2
+        low, high = np.maximum(np.sqrt(low) - off, 0.0) ** 2, np.minimum(np.sqrt(high) + off, spread**0.5 / 2) ** 2
         return value, np.minimum(low, value), np.maximum(high, value)
 
 

@@ -379,17 +379,19 @@ class OnlineSession:
         return asked, described, of_a_record
 
     def forewarning(self, question: NumericQuestion) -> str:
-        """Where the answers to a question can tell little at this session's α, or cost less than quoted: public."""
-        return numbers.forewarning(question, self.mechanism.alpha)
+        """Where answers can tell little at this session's α or for the bins, or cost less than quoted: public."""
+        return numbers.forewarning(question, self.mechanism.alpha, self.records)
 
     def _question(self, question: str | NumericQuestion | NumberWorkload) -> NumericQuestion:
         return NumericQuestion.of(self.domain, question)
 
-    def quote(self, query: str | Workload | CanonicalGroup, purse: Purse | None = None) -> Quote:
+    def quote(
+        self, query: str | Workload | CanonicalGroup | Sequence[CanonicalGroup], purse: Purse | None = None
+    ) -> Quote:
         """The most that answering would cost now, in all. Nothing is spent or written, and no news is read.
 
-        Each group of a workload is priced as if it were asked for alone, but a synopsis once for all that it answers.
-        Raises as `answer` does.
+        Each group of a workload, or of several, is priced as if it were asked for alone, but a synopsis once for all
+        that it answers. Raises as `answer` does.
         """
         offers: list[Offer] = []
         with self._lock:

@@ -6,7 +6,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from qrelease.release.number_rows import counted_twice, number_rows
+from qrelease.release.number_rows import number_rows
 from qrelease.release.report.svg import text
 from qrelease.release.report.tables import folded, html_table
 
@@ -24,26 +24,16 @@ _ALL: Final = (
 )
 
 
-_TWICE: Final = (
-    "<p class=note>The file <em>answers</em> has these counts too, not alike. Those here are to be published: they are"
-    " made of all that was measured.</p>"
-)
-"""Of counts that the workload answers too."""
-
-
 def number_tables(release: Release) -> str:
     """A table for each question; nothing where none was asked."""
     if release.measured_sums is None:
         return ""
-    twice = counted_twice(release)
     parts, asked = [], len(release.measured_sums.questions)
     for question, lines in islice(groupby(number_rows(release), itemgetter(0)), _SHOWN):
         rows = list(lines)
         shown = [[text(cell) for cell in (row[1], row[2], f"{row[3]} to {row[4]}", row[5], row[8])] for row in rows]
         header = {"group": False, "value": True, "95 %": True, "unbiased": True, "records": True}
         note = f"<p class=note>{text(rows[0][-1])}</p>" if rows[0][-1] else ""
-        if question in twice:
-            note += _TWICE
         parts.append(
             f"{folded(text(question), len(rows))}{html_table(header, shown, most=_GROUPS, rest=_ALL)}{note}</details>"
         )

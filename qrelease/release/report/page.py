@@ -260,7 +260,8 @@ def _answers(release: Release) -> str:
     if not groups:
         return ""
     workload, whole = Workload(release.domain, groups[:_ANSWERS]), sum(g.queries.count for g in groups)
-    found = release.synopsis.answer(workload), as_stored(release.model_bars(workload)), *release.error_bars(workload)
+    counts = release.published(workload)
+    found = counts.answers, as_stored(counts.bars), counts.noisy, counts.widths
     rows = [
         (text(query), _with_bar(value, bar), "" if math.isnan(error) else _with_bar(noisy, error))
         for query, value, bar, noisy, error in islice(zip(workload.texts(), *found, strict=True), _ANSWERS)
@@ -296,7 +297,8 @@ def _bars(release: Release) -> str:
     for order in orders:
         groups = [g for g in release.workload.groups if len(g.axes) == order]
         some = Workload(release.domain, tuple(groups[:: -(-len(groups) // _GROUPS)]))
-        answers, widths = release.synopsis.answer(some), as_stored(release.model_bars(some))
+        counts = release.published(some)
+        answers, widths = counts.answers, as_stored(counts.bars)
         known = widths[~np.isnan(widths)]
         if not len(known):
             continue
@@ -321,7 +323,7 @@ def _bars(release: Release) -> str:
 def _misfit(release: Release) -> str:
     """Whether the answers lie within the error bars of what was measured; in red, where they do not."""
     some = Workload(release.domain, release.workload.groups[:: -(-len(release.workload.groups) // _GROUPS)])
-    noisy, widths = release.error_bars(some)
+    noisy, widths = release.measured_bars(some)
     measured = ~np.isnan(widths)
     if not measured.any():
         return "<p>None of these answers was measured by itself: all follow from other measurements.</p>"

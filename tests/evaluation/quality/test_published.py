@@ -16,7 +16,6 @@ from qrelease.errors import InvalidInput
 from qrelease.evaluation.quality import page
 from qrelease.evaluation.quality.published import Published, exact_numbers, published
 from qrelease.evaluation.quality.quality import quality
-from qrelease.release.number_rows import answered
 
 PAY = Attribute("pay", "number", edges=(0, 5, 10), within=(0, 10), step=0.5, missing=("",))
 DOMAIN = Domain(
@@ -87,7 +86,7 @@ def by_definition(text):
 def test_the_truth_of_numbers_is_that_of_the_records():
     release, real = released(), table()
     lines = 0
-    for answer, text in zip(answered(release), QUESTIONS, strict=True):
+    for answer, text in zip(release.number_tables(), QUESTIONS, strict=True):
         truth = exact_numbers(real, answer)
         wanted = by_definition(text)
         labels = [label_of(answer, line) for line in range(len(answer))]
@@ -125,7 +124,7 @@ def test_a_release_is_judged_by_all_that_it_publishes(tmp_path):
     release, real = released(), table()
     found = published(real, release)
     assert [p.what for p in found[:2]] == ["answer ± model_95", "noisy ± error_95"]
-    assert [p.what for p in found[2:]] == [str(answer.question) for answer in answered(release)]
+    assert [p.what for p in found[2:]] == [str(answer.question) for answer in release.number_tables()]
     assert found[0].lines == len(qr.Workload.marginals(DOMAIN, 2))
     assert found[0].rmse < 2, "next to no noise at this cost"
     assert found[0].within > 0.8

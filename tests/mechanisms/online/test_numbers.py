@@ -269,9 +269,32 @@ def test_a_family_costs_what_one_answer_costs():
     with opened(MECHANISM, neighbours=ADD, table=table()) as session:
         one = session.quote("carrier = AA").cost
         assert session.quote_numbers("sum:delay by carrier").cost.epsilon == pytest.approx(2 * one.epsilon, rel=1e-2)
-        assert session.quote_numbers("mean:delay by carrier").cost.epsilon == pytest.approx(2 * one.epsilon, rel=1e-2)
+        for parts in ("mean:delay by carrier", "ratio:delay >= 10 by carrier"):  # what a record gives to both is 1
+            assert session.quote_numbers(parts).cost.epsilon == pytest.approx(one.epsilon, rel=1e-2)
+        assert session.quote_numbers("variance:delay").cost.epsilon == pytest.approx(1.25 * one.epsilon, rel=1e-2)
         steps = session.quote_numbers("quantile:delay by carrier").cost
         assert steps.epsilon == pytest.approx(7 * one.epsilon, rel=1e-2)  # the records, and 6 halvings of 40 cells
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_parts_that_are_asked_together_move_no_more_than_a_count_does(replace):
+    """By enumeration of all pairs of neighbours: what one record gives to all queries, or two give that swap."""
+    for text in ("mean:delay by carrier", "ratio:delay >= 10 by carrier", "mean:delay where late = yes"):
+        families = numbers.Families(DOMAIN, NumericQuestion.parse(DOMAIN, text))
+        rows = families.fixed()[0].group.queries
+        gives = np.concatenate([rows.rows.T, np.zeros((1, len(rows.rows)), np.int64)]) * rows.unit
+        pairs = gives[:-1, None] - (gives[None, :-1] if replace else gives[None, -1:])
+        for order in (1, 2):
+            moved = (np.abs(pairs) ** order).sum(axis=2).max()
+            assert moved == rows.sensitivity(order, replace=replace) * rows.unit**order
+            assert moved <= 1 + replace
+
+
+def test_a_synopsis_is_quoted_once_for_all_numbers_that_it_gives():
+    with opened(Online(alpha=0.02, beta=0.01, declared=Conjunctions(2)), table=table()) as session:
+        quoted = session.quote_numbers("variance:delay by carrier")
+        assert quoted.cost == session.quote("delay > 3").cost
+        assert session.numbers("variance:delay by carrier")[0].cost == quoted.cost
 
 
 def test_a_synopsis_of_conjunctions_gives_numbers_for_nothing():
@@ -302,7 +325,7 @@ def test_bins_of_several_numbers_are_counted_in_the_ends():
             (answer,) = session.numbers(text)
             assert answer.low <= true <= answer.high
             assert spent(session) - before <= quote.epsilon * 1.001
-        assert session.numbers("mean:delay")[0].error >= 9.5
+        assert session.numbers("mean:delay")[0].error >= np.array([4.5, 4.5, 9.5])[bins].mean()
 
 
 def test_numbers_teach_the_hypothesis():
@@ -395,7 +418,7 @@ def test_what_was_asked_of_one_column_is_bought_for_its_like():
     known = table_of(domain, rng.integers(sizes, size=(20_000, 4)))
     with opened(MECHANISM, PureDP(100.0), neighbours=ADD, table=known) as session:
         rent, bought = 0.0, None
-        for least, kind in itertools.product(range(1, 8), ("variance:{}", "ratio:{} >= 3")):
+        for least, kind in itertools.product(range(1, 8), ("variance:{}", "ratio:{} >= 3", "ratio:{} >= 5", "sum:{}")):
             for of, other in (("depart", "arrive"), ("fly", "depart")):
                 text = f"{kind.format(of)} by carrier where {other} >= {least}"
                 quote, before = session.quote_numbers(text), spent(session)
@@ -412,6 +435,74 @@ def test_what_was_asked_of_one_column_is_bought_for_its_like():
             assert session.quote_numbers(text).cost is None
             assert {a.source for a in session.numbers(text)} == {"synopsis"}
         assert spent(session) == after
+
+
+EDGES = (*range(0, 100_001, 10_000), 400_000)
+INCOMES = Domain(
+    (
+        Attribute("income", "number", edges=EDGES, integer=True),
+        Attribute("group", "category", categories=("a", "b", "nobody")),
+    )
+)
+
+
+def incomes(place, seed=0, n=8_000):
+    """Incomes of which few are in the widest bin: all at the first number of their bins, at the last, or in between."""
+    rng = np.random.default_rng(seed)
+    of, group = np.minimum(rng.lognormal(10.4, 0.6, n), 399_999), rng.choice(2, n, p=[0.7, 0.3])
+    bins = np.searchsorted(EDGES, of, side="right") - 1
+    first, last = np.array(EDGES)[bins], np.array(EDGES)[bins + 1] - 1
+    pay = np.rint(first + place * (last - first)) if place is not None else of.astype(int)
+    return table_of(INCOMES, np.stack([bins, group], axis=1)), pay, group
+
+
+@pytest.mark.parametrize("cap", CAPS, ids=str)
+@pytest.mark.parametrize("neighbours", [SWAP, ADD])
+def test_few_records_in_a_wide_bin_put_the_ends_hardly_further_apart(cap, neighbours):
+    """The last bin is thirty times as wide as the others, and has 3 % of the records."""
+    for seed, place in enumerate((None, 0.0, 1.0) * 3):
+        rows, pay, group = incomes(place, seed)
+        with opened(Online(alpha=0.01, beta=0.01), cap, neighbours, rows, seed=seed) as session:
+            one = session.quote("group = a").cost.to_json()
+            for text, dear in (("sum:income", 2), ("mean:income", 2), ("variance:income", 2.25)):
+                quoted = session.quote_numbers(text).cost.to_json()
+                assert all(quoted[name] <= 1.01 * dear * one[name] * (1 + (neighbours is SWAP)) for name in quoted)
+            (total,), (mean,), (variance,) = (session.numbers(f"{kind}:income") for kind in ("sum", "mean", "variance"))
+            assert total.low <= pay.sum() <= total.high
+            assert mean.low <= pay.mean() <= mean.high
+            assert variance.low <= pay.var() <= variance.high
+            assert mean.error < 20_000 < 150_000 / 5
+            assert total.error < 25_000 * len(pay)
+            assert np.sqrt(variance.high) < 150_000
+            by_group = session.numbers("mean:income by group")
+            assert all(a.low <= pay[group == i].mean() <= a.high for i, a in enumerate(by_group[:2]))
+            assert by_group[0].error < 25_000
+            assert (by_group[2].low, by_group[2].high) == (0.0, 399_999.0)
+
+
+def test_a_wide_bin_that_may_hold_everybody_is_as_wide_as_it_is():
+    rows = table_of(INCOMES, np.tile([len(EDGES) - 2, 0], (4_000, 1)))
+    with opened(Online(alpha=0.01, beta=0.01), table=rows) as session:
+        (mean,) = session.numbers("mean:income")
+        assert mean.low <= 100_000 < 399_999 <= mean.high
+
+
+def test_a_quote_says_by_how_much_the_bins_put_the_ends_apart_at_most_and_what_to_write_in_the_schema():
+    """From the schema and the session's number of records alone: the same for whatever records there are."""
+    said = set()
+    for place in (0.0, 1.0):
+        rows, _, _ = incomes(place, seed=int(place))
+        with opened(Online(alpha=0.01, beta=0.01), neighbours=SWAP, table=rows) as session:
+            notes = [session.quote_numbers(f"{kind}:income").note for kind in ("mean", "sum", "variance")]
+            said.add(tuple(notes))
+            for note, far in zip(
+                notes, ("a mean are up to 150,000", "a sum are up to 1.2e+09", "150,000"), strict=True
+            ):
+                assert far in note
+                assert "income in 100000..399999" in note
+                assert "within, step" in note
+            assert not session.quote_numbers("ratio:group = a").note
+    assert len(said) == 1
 
 
 def test_a_share_through_bins_is_between_those_of_the_bins_beside():

@@ -1,0 +1,117 @@
+"""Counts as a release publishes them: one answer, whoever asks for it in whatever way.
+
+A release that measured numbers has counts of groups from two sources: its synopsis, and the tables of counts that were
+measured with the numbers (`MeasuredSums.counts`, averaged with the other measurements by their precisions). Of every
+marginal one of the two is published, the one whose error bars are narrower, in root mean square over its cells. Bars of
+measurements are of noise whose size is public; those of a model that knows its own error are in the release. So a count
+is the same in an answer, in a marginal, in `answers.csv`, in `numbers.csv` and on the page.
+
+A condition that one cell of its columns' marginal meets is that cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, final
+
+import numpy as np
+
+from qrelease._util.typing import Axes, Floats
+from qrelease.inference.synopsis import SelfAssessed
+from qrelease.noise.distributions import half_widths
+from qrelease.queries.families import Cells, Vectors
+from qrelease.queries.numeric import NumericQuestion
+from qrelease.queries.workload import Group, Workload
+from qrelease.release.functionals import counts_of
+
+MAX_MARGINAL: Final = 1 << 16
+"""Cells of a marginal that is looked at for one of them."""
+
+if TYPE_CHECKING:
+    from qrelease.inference.number_tables import MeasuredSums, NumberTable
+    from qrelease.release.release import Release
+
+
+@final
+@dataclass(frozen=True)
+class PublishedCounts:
+    """Counts with both of their error bars, each array (k,).
+
+    answers         what to publish
+    noisy, widths   the unbiased counts, and half-widths of their bars; NaN where there are none
+    bars            half-widths of the bars around the answers
+    """
+
+    answers: Floats
+    noisy: Floats
+    widths: Floats
+    bars: Floats
+
+
+def from_numbers(release: Release, axes: Axes) -> bool:
+    """Whether counts on these columns are published as they were measured with the numbers."""
+    sums = release.measured_sums
+    if sums is None:
+        return False
+    everything = sums.counts(release.measurements)
+    if not everything.gives(axes):
+        return False
+    marginal = Workload(release.domain, (Group(axes, Cells(release.domain.cells(axes))),))
+    if isinstance(release.synopsis, SelfAssessed):
+        bars = release.synopsis.model_bars(marginal)
+        if not np.isnan(bars).any():
+            here = float(half_widths(everything.answer(marginal)[1], everything.order).max())
+            return here < float(np.sqrt(np.mean(bars**2)))
+    # Else the synopsis's own measurements, which are among everything, are all that bars its answers.
+    return sums.counts(()).gives(axes) or not release.synopsis.has_table
+
+
+def with_numbers(release: Release, workload: Workload, found: PublishedCounts) -> PublishedCounts:
+    """What is published of a workload, by the counts of the synopsis and those that were measured with numbers."""
+    sums = release.measured_sums
+    if sums is None:
+        return found
+    parts = [found.answers.copy(), found.noisy.copy(), found.widths.copy(), found.bars.copy()]
+    known: dict[Axes, bool] = {}
+    for group, (first, last) in zip(workload.groups, pairwise(workload.bounds.tolist()), strict=True):
+        axes = group.axes
+        if known.setdefault(axes, from_numbers(release, axes)):
+            for part, better in zip(parts, _of_group(release, sums, group), strict=True):
+                part[first:last] = better
+    return PublishedCounts(*parts)
+
+
+def as_cell(asked: Workload) -> tuple[Workload, int]:
+    """The marginal that has the answer to a workload of one condition as a cell, and which; else the same, and 0."""
+    (group,) = asked.groups
+    queries = group.queries
+    cells = np.flatnonzero(queries.rows[0]) if isinstance(queries, Vectors) else np.zeros(0)
+    if len(cells) != 1 or not group.axes or queries.cells > MAX_MARGINAL:
+        return asked, 0
+    return Workload(asked.domain, (Group(group.axes, Cells(queries.cells)),)), int(cells[0])
+
+
+def count_table(release: Release, sums: MeasuredSums, axes: Axes) -> NumberTable:
+    """The counts of a marginal's cells, in their order, as they were measured with numbers."""
+    question = NumericQuestion(release.domain, "count", by=[release.domain.names[a] for a in axes])
+    return sums.answer(question, release.measurements)
+
+
+def group_sizes(release: Release, question: NumericQuestion) -> Floats | None:
+    """How many records each group of a question has, (groups,); None where not all of them count in it."""
+    if question.where or (question.column and question.attribute.missing):
+        return None
+    counts = NumericQuestion(question.domain, "count", by=question.by)
+    found = counts_of(counts, lambda asked: [release.published(asked).answers])
+    return None if found is None else found[0]
+
+
+def _of_group(release: Release, sums: MeasuredSums, group: Group) -> tuple[Floats, Floats, Floats, Floats]:
+    if isinstance(group.queries, Cells):
+        table = count_table(release, sums, group.axes)
+        half = np.maximum(table.model_high - table.model, table.model - table.model_low)
+        return table.model, table.value, np.full(len(table), table.count_error), half
+    values, variances = sums.counts(release.measurements).answer(Workload(release.domain, (group,)))
+    widths = half_widths(variances, sums.counts(release.measurements).order)
+    return np.maximum(values, 0.0) if isinstance(group.queries, Vectors) else values, values, widths, widths
