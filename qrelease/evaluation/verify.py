@@ -287,7 +287,7 @@ def _noise(release: Release) -> Check:
     if foreign:
         return Check("noise", None, f"{len(unpaid):,} measurements may be paid for by {foreign[0]!r}, which is unknown")
     noise = unpaid[0].noise
-    columns = " * ".join(release.domain.names[a] for a in unpaid[0].group.axes) or "all records"
+    columns = release.domain.named(unpaid[0].group.axes)
     found = f"no part of the cost buys {noise.law} noise of scale {noise.scale:.6g} on {columns}"
     return Check("noise", False, f"{found} under {release.neighbours.value}")
 
@@ -390,9 +390,12 @@ def _groups(spend: Spend) -> int:
 
 def _called(release: Release, group: Group) -> tuple[str, ...]:
     """What the part of the cost is called that measures a group by itself: the records are counted first, or as the
-    group of a plan that has no columns."""
-    named = f"{_MEASURE}{group.queries.to_json()['type']} of {' * '.join(release.domain.names[a] for a in group.axes)}"
-    return (named, _COUNT) if group == RECORDS else (named,)
+    group of a plan that has no columns, which had no name once."""
+    what = f"{_MEASURE}{group.queries.to_json()['type']} of "
+    named = f"{what}{release.domain.named(group.axes)}"
+    if group.axes:
+        return (named,)
+    return (named, what, *[_COUNT] * (group == RECORDS))
 
 
 def _moves(release: Release, draws: Sequence[Measurement]) -> float:

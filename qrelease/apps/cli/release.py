@@ -252,7 +252,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
             whole, ledger, learned = cost, None, None
             if isinstance(table, Table) and table.domain.undecided:
                 cost = _check_open(arguments, mechanism, table, whole, disks)
-                ledger = closing.enter_context(ledger_of(arguments, whole, neighbours, table.person_column))
+                ledger = closing.enter_context(ledger_of(arguments, whole, neighbours, table))
                 learned = _learned(arguments, mechanism, table, whole, ledger)
                 table = table.viewed(learned.domain)
             workload = workload_of(arguments, table.domain)
