@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -558,18 +558,19 @@ def _foretell(
         return
     _tell_unasked(arguments, workload)
     unit = Unit.of(Neighbours.parse(arguments.neighbours), workload.domain)
-    cost = unit.of_a_record(cost)
+    cost, whole, part = unit.of_a_record(cost), unit.of_a_record(cost), None
     if arguments.numbers is not None:
         from qrelease.mechanisms.number_sums import NumberSums
 
         if isinstance(mechanism, NumberSums) and mechanism.mechanism is not None:  # what its share will be like
-            cost, mechanism = mechanism.of_counts(workload, cost, unit.relation), mechanism.mechanism
+            part = partial(mechanism.of_counts, workload, neighbours=unit.relation)
+            cost, mechanism = part(whole), mechanism.mechanism
     among: tuple[Mechanism, ...] = (mechanism,)
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import foretold
 
         records = arguments.records if arguments.records is not None else public
-        told = foretold(workload, records, cost, unit.relation, table=_tabled(arguments))
+        told = foretold(workload, records, whole, unit.relation, table=_tabled(arguments), part=part)
         for line in told.lines if arguments.verbose else told.brief:
             print(f"qrelease: {_of_counts(arguments)}{line}", file=sys.stderr)
         among = told.among
