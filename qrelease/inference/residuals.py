@@ -43,9 +43,9 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.contrasts import of_contrasts
 from qrelease.inference.measurement import Measurement
+from qrelease.noise.distributions import MAX_VARIANCE
 from qrelease.privacy.costs import Neighbours
 from qrelease.queries.distinct_records import share
-from qrelease.noise.distributions import MAX_VARIANCE
 from qrelease.queries.families import MAX_RESIDUAL_SCALE, Cells, Intervals, Queries, Residuals
 from qrelease.queries.products import Product, query_rows
 from qrelease.queries.workload import Group, Workload

@@ -69,7 +69,9 @@ MAX_SIMULATED: Final = 1 << 14
 COUNTING: Final = 0.01
 """The share of the budget that buys the number of records, where it is neither public nor given."""
 
-_SMALL_DATABASE_CELLS: Final = 1 << 10  # cells beyond which a small database is not worth its search
+SMALL_DATABASE_CELLS: Final = 1 << 10
+"""Cells beyond which a small database is not worth its search."""
+
 _COMPARED, _TRIALS = 1000, 3
 _ALIKE: Final = 1.02  # errors within two percent are one: the first of the candidates then has the richer release
 _TABLE: Final = 1.05  # how much worse than without one a mechanism may be that gives a table
@@ -319,7 +321,9 @@ def _best(
         found = _predicted(way.able, workload, records, way.cost, neighbours)
         chosen = _least(found, way.able, workload)
         error = _weighed(chosen, way.able[chosen.mechanism], workload)
-        if best is None or (error < math.inf and (error < _WITHOUT_DELTA * best[0] or _has_the_noise_of(best[2], found))):
+        if best is None or (
+            error < math.inf and (error < _WITHOUT_DELTA * best[0] or _has_the_noise_of(best[2], found))
+        ):
             best = error, way, chosen, found
     assert best is not None
     return best[1:]
@@ -433,7 +437,10 @@ class _Terms:
         if not any(kept.values()):
             return ""
         with_delta, alone = (", ".join(f"{n:,}" for n in numbers if kept[n] is left) for left in (False, True))
-        return f"for about {alone} records there is less noise for epsilon alone, and for {with_delta} for the delta"
+        return (
+            f"for about {alone} records the delta would not be spent, since there is less noise for epsilon alone; for"
+            f" {with_delta} it would"
+        )
 
     def gained(self, cost: Cost, records: int, pure: Prediction) -> str:
         """What a δ of `SMALL_DELTA` would do, in place of a pure ε; nothing where that is no better, or not known."""
@@ -518,11 +525,13 @@ def _refusal(
     mechanism: Mechanism, workload: Workload, cost: Cost, neighbours: Neighbours, *, table: bool
 ) -> QReleaseError | None:
     """Why a mechanism cannot be chosen, if it cannot: by public facts, so not by how much memory is left."""
-    if isinstance(mechanism, SmallDB) and workload.domain.size > _SMALL_DATABASE_CELLS:
-        return TooLarge(f"small databases are for at most {_SMALL_DATABASE_CELLS:,} cells here")
+    if isinstance(mechanism, SmallDB) and workload.domain.size > SMALL_DATABASE_CELLS:
+        return TooLarge(f"its search among small tables is too long over more than {SMALL_DATABASE_CELLS:,} cells")
     # What is chosen may depend on a noisy count, when all is paid for.
     if not workload.asks_within_one(sets_counted(mechanism, workload)):
-        return InvalidInput("it counts the columns of different questions together, which counts alone do not tell")
+        return InvalidInput(
+            "it would measure columns together that are not in one question, and only those that are may be counted"
+        )
     try:
         with memory.unused():
             check_parts(mechanism, workload.domain)

@@ -93,8 +93,8 @@ def _joint(workload: Workload) -> Axes:
 def _check_cells(cells: int) -> None:
     if cells > MAX_CELLS:
         raise TooLarge(
-            f"optimal strategies are for {MAX_CELLS:,} cells at most, or for boxes on columns of so many each, got"
-            f" {cells:,}"
+            f"it works out which queries are best to measure, over at most {MAX_CELLS:,} combinations of values, or"
+            f" columns of so many values each where boxes alone are asked about: here are {cells:,}"
         )
 
 

@@ -5,6 +5,7 @@ import io
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import qrelease as qr
 from qrelease._util.elapsed import SILENT, elapsed
+from qrelease.evaluation import verify
 
 
 class Terminal(io.StringIO):
@@ -56,3 +58,35 @@ def test_a_release_from_python_is_seen_at_work_too() -> None:
     with contextlib.redirect_stderr(seen), qr.Ledger.open(None, cost) as ledger:
         qr.Curator(table, ledger, qr.Entropy.insecure(1)).release(Slow(), workload, cost)
     assert "releasing: 00:0" in seen.getvalue()
+
+
+def until_seen(what: str, seen: Terminal) -> None:
+    deadline = time.monotonic() + 10
+    while f"{what}: 00:0" not in seen.getvalue() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_what_it_is_at_work_on_may_change() -> None:
+    seen = Terminal()
+    with contextlib.redirect_stderr(seen), elapsed("reading") as at:
+        at("writing")
+        until_seen("writing", seen)
+    assert "writing: 00:0" in seen.getvalue()
+    assert "reading: 00:0" not in seen.getvalue()
+
+
+def test_a_verification_says_what_it_checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    domain, cost = qr.Domain.coded({"a": 2}), qr.PureDP(1.0)
+    table, workload = qr.Table(domain, (np.array([0, 1, 1]),)), qr.Workload.marginals(domain, 1)
+    with qr.Ledger.open(None, cost) as ledger:
+        qr.Curator(table, ledger).release(qr.Laplace(), workload, cost).save(tmp_path / "out")
+    seen, checked = Terminal(), verify._answers
+
+    def slow(*given: Any) -> verify.Check:
+        until_seen("checking the answers", seen)
+        return checked(*given)
+
+    monkeypatch.setattr(verify, "_answers", slow)
+    with contextlib.redirect_stderr(seen):
+        assert qr.verify(tmp_path / "out").holds
+    assert "checking the answers: 00:0" in seen.getvalue()
