@@ -393,8 +393,8 @@ def plan(
     >>> print(qr.plan(pairs, 1_000, epsilon=1, trials=0))  # doctest: +ELLIPSIS
     queries 20, marginals 1, columns 2, universe 20 cells, records 1,000, add-remove
     <BLANKLINE>
-    mechanism  promised at epsilon=1  seconds  memory
-    laplace                    0.036        -       -
+    mechanism  promised at epsilon=1  average  seconds   memory
+    laplace                    0.036     1.41        -        -
     ...
     """
     if isinstance(workload, NumberWorkload):
@@ -615,7 +615,9 @@ class Setting:
 
         Of at least one, and of others while they take no longer than `LIMITS.simulation_seconds`.
         """
-        largest, squares, begin = [], [], time.process_time()
+        largest: list[float] = []
+        squares: list[float] = []
+        begin = time.process_time()
         for seed in range(trials):
             if largest and time.process_time() - begin > LIMITS.simulation_seconds:
                 break

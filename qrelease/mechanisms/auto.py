@@ -59,7 +59,7 @@ from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.calibration import counting_first
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.workload import Workload
 
@@ -444,21 +444,25 @@ class _Terms:
 
     def gained(self, cost: Cost, records: int, pure: Prediction) -> str:
         """What a δ of `SMALL_DELTA` would do, in place of a pure ε; nothing where that is no better, or not known."""
-        spent = ApproxDP(cost.epsilon, SMALL_DELTA)  # type: ignore[union-attr]
+        alone = self.counts(cost)
+        assert not isinstance(cost, ZCDP)
+        assert not isinstance(alone, ZCDP)
+        spent = ApproxDP(cost.epsilon, SMALL_DELTA)
         way, found = self.best(spent, records)
-        if not is_pure(way.cost) and None not in (pure.measure, found.measure) and found.measure < pure.measure:
+        off, now = found.measure, pure.measure
+        if not is_pure(way.cost) and off is not None and now is not None and off < now:
             return (
                 f"with --delta {SMALL_DELTA:g} it would take {found.mechanism}, for {records:,} records"
                 f" {found.figures}: without a delta {pure.figures}"
             )
         if pure.mechanism != "records":
             return ""
-        return _less_noise(self.workload, records, self.counts(cost), self.counts(spent), self.neighbours)
+        return _less_noise(self.workload, records, PureDP(alone.epsilon), self.counts(spent), self.neighbours)
 
 
-def _less_noise(workload: Workload, records: int, pure: Cost, with_delta: Cost, neighbours: Neighbours) -> str:
+def _less_noise(workload: Workload, records: int, pure: PureDP, with_delta: Cost, neighbours: Neighbours) -> str:
     """What a δ of `SMALL_DELTA` would do to the noise, where it is a guess how far off `records` would be without."""
-    if _foreseen(workload, PureDP(pure.epsilon), records):
+    if _foreseen(workload, pure, records):
         return ""
     pairs = pure_records.whole_marginals(workload.domain, _pairs(workload, FittedRecords()))
     alone, other = (math.sqrt(squared_noise(pairs, each, neighbours)) for each in (pure, with_delta))

@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import os
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,6 @@ import pytest
 
 import qrelease as qr
 from qrelease._util.elapsed import SILENT, elapsed
-from qrelease.evaluation import verify
 
 
 class Terminal(io.StringIO):
@@ -75,18 +76,22 @@ def test_what_it_is_at_work_on_may_change() -> None:
     assert "reading: 00:0" not in seen.getvalue()
 
 
-def test_a_verification_says_what_it_checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="a named pipe")
+def test_a_verification_says_what_it_does(tmp_path: Path) -> None:
     domain, cost = qr.Domain.coded({"a": 2}), qr.PureDP(1.0)
     table, workload = qr.Table(domain, (np.array([0, 1, 1]),)), qr.Workload.marginals(domain, 1)
     with qr.Ledger.open(None, cost) as ledger:
         qr.Curator(table, ledger).release(qr.Laplace(), workload, cost).save(tmp_path / "out")
-    seen, checked = Terminal(), verify._answers
+    seen, key = Terminal(), tmp_path / "key"
+    os.mkfifo(key)
 
-    def slow(*given: Any) -> verify.Check:
-        until_seen("checking the answers", seen)
-        return checked(*given)
+    def late() -> None:
+        until_seen("checking the files", seen)
+        key.write_text("none")
 
-    monkeypatch.setattr(verify, "_answers", slow)
-    with contextlib.redirect_stderr(seen):
-        assert qr.verify(tmp_path / "out").holds
-    assert "checking the answers: 00:0" in seen.getvalue()
+    writer = threading.Thread(target=late)
+    with contextlib.redirect_stderr(seen), pytest.raises(qr.InvalidInput):
+        writer.start()
+        qr.verify(tmp_path / "out", key=key)
+    writer.join()
+    assert "checking the files: 00:0" in seen.getvalue()

@@ -201,7 +201,8 @@ def _names(arguments: argparse.Namespace) -> set[str]:
 def _own_files(arguments: argparse.Namespace) -> list[Path]:
     """The files that the tables are in, those of the parents too."""
     parent = getattr(arguments, "parent", None)
-    return [file.resolve() for file in (*_files_of(arguments.data), *[parent] * isinstance(parent, Path))]
+    parents = [parent] if isinstance(parent, Path) else []
+    return [file.resolve() for file in (*_files_of(arguments.data), *parents)]
 
 
 def ledger_path(arguments: argparse.Namespace) -> Path | LedgerUrl:
