@@ -395,8 +395,7 @@ def foretold(
     names = " or ".join(
         f"{name}{' WITHOUT a table' * (why_no_table(able[name], workload) is not None)}" for name in found
     )
-    n, last = each[-1]
-    gain = terms.gained(cost, n, last) if is_pure(cost) else terms.left(cost)
+    gain = terms.gained(cost) if is_pure(cost) else terms.left(cost)
     lines += [gain] * (gain != "")
     advice = f"; {gain}" * (gain != "")
     return Foretold(tuple(lines), (f"auto would take {names}{advice} (-v: why)",), tuple(able[name] for name in found))
@@ -430,7 +429,7 @@ class _Terms:
         """For how many records the δ would not be spent: nothing where it is for any."""
         if not isinstance(self.counts(cost), ApproxDP):
             return ""  # in ρ, of which all is spent
-        numbers = SIZES if self.records is None else (max(self.records, 1),)
+        numbers = self.numbers
         kept = {n: is_pure(self.best(cost, n)[0].cost) for n in numbers}
         if all(kept.values()):
             return _USELESS
@@ -442,22 +441,36 @@ class _Terms:
             f" {with_delta} it would"
         )
 
-    def gained(self, cost: Cost, records: int, pure: Prediction) -> str:
-        """What a δ of `SMALL_DELTA` would do, in place of a pure ε; nothing where that is no better, or not known."""
-        alone = self.counts(cost)
-        assert not isinstance(cost, ZCDP)
+    def gained(self, cost: PureDP | ApproxDP) -> str:
+        """What a δ of `SMALL_DELTA` would do, in place of a pure ε; nothing where that is not clearly better."""
+        spent, numbers = ApproxDP(cost.epsilon, SMALL_DELTA), self.numbers
+        both = {n: (self.best(cost, n)[1], *self.best(spent, n)) for n in numbers}
+        gains = [n for n, (pure, way, found) in both.items() if not is_pure(way.cost) and _clearly(found, pure)]
+        alone, last = self.counts(cost), numbers[-1]
         assert not isinstance(alone, ZCDP)
-        spent = ApproxDP(cost.epsilon, SMALL_DELTA)
-        way, found = self.best(spent, records)
-        off, now = found.measure, pure.measure
-        if not is_pure(way.cost) and off is not None and now is not None and off < now:
+        pure_cost = PureDP(alone.epsilon)
+        if gains:
+            pure, _, found = both[gains[-1]]
+            known = [n for n in numbers if both[n][0].mechanism != "records" or _foreseen(self.workload, pure_cost, n)]
+            little = ", ".join(f"{n:,}" for n in known if n not in gains)  # where it is a guess, nothing is said
             return (
-                f"with --delta {SMALL_DELTA:g} it would take {found.mechanism}, for {records:,} records"
+                f"with --delta {SMALL_DELTA:g} it would take {found.mechanism}, for {gains[-1]:,} records"
                 f" {found.figures}: without a delta {pure.figures}"
+                f"{f'; for about {little} records it would gain little' if little else ''}"
             )
-        if pure.mechanism != "records":
+        if both[last][0].mechanism != "records":
             return ""
-        return _less_noise(self.workload, records, PureDP(alone.epsilon), self.counts(spent), self.neighbours)
+        return _less_noise(self.workload, last, pure_cost, self.counts(spent), self.neighbours)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The number of records, where it is public; else those that are told of."""
+        return SIZES if self.records is None else (max(self.records, 1),)
+
+
+def _clearly(better: Prediction, than: Prediction) -> bool:
+    """Whether an error is predicted to be less by more than predictions can be relied on."""
+    return better.measure is not None and than.measure is not None and better.measure < _WITHOUT_DELTA * than.measure
 
 
 def _less_noise(workload: Workload, records: int, pure: PureDP, with_delta: Cost, neighbours: Neighbours) -> str:

@@ -356,3 +356,15 @@ def test_what_a_delta_would_gain_is_told_of_the_part_of_the_cost_that_counts_hav
     own = sums.of_counts(asked, ApproxDP(1.0, auto.SMALL_DELTA), ADD)
     assert choose(asked, 3_000, own, ADD).predictions[0].figures in said
     assert choose(asked, 3_000, ApproxDP(1.0, auto.SMALL_DELTA), ADD).predictions[0].figures not in said
+
+
+def test_a_delta_that_gains_little_is_not_praised():
+    """It was, by the error for a million records, and the release of a few thousand was no nearer."""
+    said = auto.foretold(OFFICE, None, PureDP(1.0), ADD)
+    for n in auto.SIZES:
+        alone, with_delta = (choose(OFFICE, n, c, ADD).predictions[0] for c in (PureDP(0.99), ApproxDP(0.99, 1e-9)))
+        assert with_delta.measure > 0.95 * alone.measure
+    assert "--delta" not in "".join(said.lines + said.brief)
+    many = auto.foretold(Workload.marginals(coded(*[4] * 9), 2), None, PureDP(1.0), ADD).lines[1]
+    assert "for 1,000,000 records answers off by about 23.8 records" in many
+    assert many.endswith("; for about 100 records it would gain little")
