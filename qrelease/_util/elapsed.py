@@ -1,7 +1,7 @@
 """The sign on a terminal that something is at work."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from qrelease._util.progress import progress
@@ -11,8 +11,11 @@ SILENT = 2.0
 
 
 @contextmanager
-def elapsed(what: str) -> Iterator[None]:
-    """Show how long something has been at work, once it takes longer than `SILENT`: on a terminal and in a notebook."""
+def elapsed(what: str) -> Iterator[Callable[[str], None]]:
+    """Show how long something has been at work, once it takes longer than `SILENT`: on a terminal and in a notebook.
+
+    Gives a function that says what it is at work on from then on.
+    """
     bar = progress(desc=what, bar_format="{desc}: {elapsed}", delay=SILENT)
     over = threading.Event()
 
@@ -26,7 +29,7 @@ def elapsed(what: str) -> Iterator[None]:
     if not bar.disable:
         shower.start()
     try:
-        yield
+        yield lambda now: bar.set_description_str(now, refresh=False)
     finally:
         over.set()
         if not bar.disable:

@@ -214,8 +214,9 @@ class Counts:
         for axes in sets:
             among = [table for table in self.tables if set(axes) <= set(table)]
             if not among:
-                names = " * ".join(self.domain.names[a] for a in axes)
-                raise InvalidInput(f"{names} was not counted: count the shards with a --workload that has it")
+                raise InvalidInput(
+                    f"{self.domain.named(axes)} was not counted: count the shards with a --workload that has it"
+                )
             found.append(min(among, key=self.domain.cells))
         return found
 

@@ -264,6 +264,27 @@ class Domain:
             raise InvalidInput(f"an attribute is named twice in {[self.names[a] for a in found]}")
         return tuple(sorted(found))
 
+    def named(self, axes: Iterable[int]) -> str:
+        """Some columns, as texts for people name a marginal on them.
+
+        Parameters
+        ----------
+        axes : iterable of int
+            Positions of columns.
+
+        Returns
+        -------
+        str
+            Their names with ` * ` between; `all records` for no column, whose marginal is the number of records.
+
+        Examples
+        --------
+        >>> domain = Domain.coded({"age": 4, "sex": 2})
+        >>> domain.named([0, 1]), domain.named([])
+        ('age * sex', 'all records')
+        """
+        return " * ".join(self.names[a] for a in axes) or "all records"
+
     def project(self, axes: Iterable[int]) -> Domain:
         """The domain of some of the columns, without the rules about impossible cells.
 

@@ -15,6 +15,7 @@ from typing import Final, final
 
 import numpy as np
 
+from qrelease._util.elapsed import elapsed
 from qrelease._util.progress import progress
 from qrelease._util.typing import Floats
 from qrelease.data.table import Table
@@ -202,14 +203,17 @@ def evaluate(
     contenders = {name: mechanism for name, mechanism in contenders.items() if name not in skipped}
     if not contenders:
         raise next(iter(skipped.values()))
-    truth = Truth.of(table, workload)
+    with elapsed("counting the exact answers"):
+        truth = Truth.of(table, workload)
     source = Entropy() if entropy is None else entropy
     plan = [(cost, name, trial) for cost in costs for name in contenders for trial in range(trials)]
     warm: set[str] = set()
     rows, why = [], {name: str(error) for name, error in skipped.items()}
-    for cost, name, trial in progress(plan, desc="releases"):
+    bar = progress(plan)
+    for cost, name, trial in bar:
         if name in why:
             continue
+        bar.set_description(f"{name} at epsilon={cost.epsilon:g}")
         try:
             run = truth.run(name, contenders[name], cost, relation, source, trial)
             if name not in warm and run.seconds < _COMPILED_IN:  # the first one compiles, or loads what was compiled
@@ -220,7 +224,8 @@ def evaluate(
             if len(contenders) == 1:
                 raise
             why[name] = f"at epsilon={cost.epsilon:g}: {error}"
-    bounds = {cost.epsilon: unbiased(workload, cost, relation, len(table)) for cost in costs}
+    with elapsed("working out what no unbiased mechanism is better than"):
+        bounds = {cost.epsilon: unbiased(workload, cost, relation, len(table)) for cost in costs}
     best = {epsilon: min((r.errors.avg_l1 for r in rows if r.epsilon == epsilon), default=0.0) for epsilon in bounds}
     known = {epsilon: bound for epsilon, bound in bounds.items() if bound is not None and bound <= best[epsilon]}
     return Evaluation(dataset, describe(dataset, truth, costs[0], relation), tuple(rows), truth.floor(), known, why)

@@ -8,15 +8,18 @@ error. What an error is *typically* like is simulated (`simulation`). A mechanis
 from __future__ import annotations
 
 import math
+import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import takewhile
 from typing import Any, Final, final
 
 import numpy as np
 
 from qrelease._util import memory
+from qrelease._util.elapsed import elapsed
 from qrelease._util.multisets import range_size
 from qrelease._util.progress import progress
 from qrelease._util.texts import readable
@@ -26,7 +29,7 @@ from qrelease.inference.measurement import noise_for
 from qrelease.inference.nets import quantiles, small_databases
 from qrelease.mechanisms import matrix
 from qrelease.mechanisms.accuracy import Promising
-from qrelease.mechanisms.auto import MAX_SIMULATED, Auto, choose, foretold
+from qrelease.mechanisms.auto import MAX_SIMULATED, SMALL_DATABASE_CELLS, Auto, choose, foretold, in_closed_form
 from qrelease.mechanisms.base import OnlineMechanism, check_parts
 from qrelease.mechanisms.expected_errors import marginals_alone
 from qrelease.mechanisms.forecasts import Forecasting, pace, rough
@@ -63,12 +66,12 @@ class PlanningLimits:
     """Synopses in a quantile net, at most: with more, a simulation takes too long."""
     net_answers: int = 1 << 24
     """Answers of all synopses in a net of small databases, at most, for the same reason."""
-    maxent_cells: int = 1 << 10
-    """Cells of the largest universe over which a fit of maximum entropy is simulated: over more it may take minutes."""
-    histogram_cells: int = 1 << 22
-    """Cells of the largest universe over which any other mechanism that holds a histogram is simulated."""
-    simulation_seconds: float = 30.0
-    """Seconds that the simulations of one mechanism may take, where it can tell."""
+    histogram_cells: int = 1 << 20
+    """Cells of the largest universe over which a mechanism is simulated that updates a histogram in many rounds."""
+    foretold_seconds: float = 4.0
+    """Seconds that a release may be foretold to take, and be simulated: a plan is not to be longer than a release."""
+    simulation_seconds: float = 1.0
+    """Seconds of a core after which no other simulation of the same mechanism is begun."""
 
 
 LIMITS: Final = PlanningLimits()
@@ -87,6 +90,9 @@ class MechanismForecast:
         The largest error over all queries, a fraction of n, at the plan's cost; above 1 it says nothing.
     typical
         The same in a simulation, the median of some.
+    average
+        How far an answer is off in the root mean square, records: by the formula that `Auto` predicts it by, where the
+        mechanism has one, else in the simulations.
     epsilon
         What the theorem takes for the target error, at the plan's δ and n.
     records
@@ -107,6 +113,7 @@ class MechanismForecast:
     mechanism: str
     promised: float | None = None
     typical: float | None = None
+    average: float | None = None
     epsilon: float | None = None
     records: int | None = None
     seconds: float | None = None
@@ -117,6 +124,11 @@ class MechanismForecast:
     def vacuous(self) -> bool:
         """Whether the promise says nothing, for no answer is off by more than all records."""
         return self.promised is not None and self.promised > 1
+
+    @property
+    def says_something(self) -> bool:
+        """Whether any error is known of it: else there is only a reason."""
+        return not (self.promised is None or self.vacuous) or (self.typical, self.average) != (None, None)
 
 
 @final
@@ -202,7 +214,7 @@ class ReleasePlan:
     beta
         The probability with which each promise fails.
     trials
-        Simulations of each mechanism; `note` says why there are none though they were asked for.
+        Simulations of each mechanism, at most; `note` says why there are none though they were asked for.
     forecasts
         One a mechanism.
     auto
@@ -229,10 +241,15 @@ class ReleasePlan:
     share: float = 0.0
 
     def __str__(self) -> str:
-        rows = [self._header, *map(self._cells, self.forecasts)]
+        told = [q for q in self.forecasts if q.says_something]
+        rows = [self._header, *map(self._cells, told)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = ["  ".join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in rows]
-        notes = [f"{q.mechanism}: {q.note}" for q in self.forecasts if q.note]
+        notes = [f"{q.mechanism}: {q.note}" for q in told if q.note]
+        others = [
+            f"  {q.mechanism}{_ELSEWHERE.get(q.mechanism, '')}: {q.note}" for q in self.forecasts if q not in told
+        ]
+        notes += ["not for this, or nothing can be said of its error:", *others] if others else []
         notes += [f"auto: {self.auto}"] if self.auto else []
         notes += ["what at_most costs, and how many records it may keep:", *map(str, self.bounds)] * bool(self.bounds)
         if self.numbers:
@@ -252,6 +269,7 @@ class ReleasePlan:
             "mechanism",
             f"promised at {self.cost:.6g}",
             *(("typical",) if self.trials else ()),
+            "average",
             *goal,
             "seconds",
             "memory",
@@ -259,13 +277,20 @@ class ReleasePlan:
 
     @property
     def _legend(self) -> list[str]:
-        lines = ["errors are those of the worst query, as fractions of the records"]
+        lines = ["errors are those of the worst query, as fractions of the records, and averages over all, in records"]
         lines.append(
             f"promised: no answer to be published is off by more, with probability {1 - self.beta:g}, whatever the"
             " records are: by a theorem; vacuous if it is above 1"
         )
         if self.trials:
-            lines.append(f"typical: the median of {self.trials} simulations, on {STAND_IN}; yours may differ")
+            lines.append(
+                f"typical: the median of {self.trials} simulations, or of fewer where they take longer than"
+                f" {LIMITS.simulation_seconds:g} s, on {STAND_IN}; yours may differ"
+            )
+        lines.append(
+            "average: how far an answer is off in the root mean square, in records: as auto predicts it"
+            + (", or as it was in the simulations" if self.trials else "")
+        )
         lines.append("seconds, memory: of one release, about, on two cores; - where that is not foretold")
         if isinstance(self.cost, PureDP):
             lines.append("without a delta (--delta) there is no Gaussian noise, nor what needs it")
@@ -279,7 +304,7 @@ class ReleasePlan:
             "-" if quote.seconds is None else rough(quote.seconds),
             "-" if quote.memory is None else memory.size(quote.memory),
         )
-        return (quote.mechanism, promised, *typical, *goal, *taken)
+        return (quote.mechanism, promised, *typical, _number(quote.average, ".3g"), *goal, *taken)
 
     def to_json(self) -> dict[str, Any]:
         """Plain types."""
@@ -368,8 +393,8 @@ def plan(
     >>> print(qr.plan(pairs, 1_000, epsilon=1, trials=0))  # doctest: +ELLIPSIS
     queries 20, marginals 1, columns 2, universe 20 cells, records 1,000, add-remove
     <BLANKLINE>
-    mechanism  promised at epsilon=1  seconds  memory
-    laplace                    0.036        -       -
+    mechanism  promised at epsilon=1  average  seconds   memory
+    laplace                    0.036     1.41        -        -
     ...
     """
     if isinstance(workload, NumberWorkload):
@@ -395,7 +420,8 @@ def plan(
             f"no theorem promises an error of {target:g} at any epsilon, nor to any number of records at {cost}"
         )
     planned = NumberSums(numbers, clip or (), (), Auto(n), numbers_share, records=n) if numbers else None
-    auto = found.taken(cost, simulated=trials > 0)
+    with elapsed("predicting what auto would take"):
+        auto = found.taken(cost, planned, simulated=trials > 0)
     simulation, note = None, ""
     try:
         simulation = Simulation.of(workload, answered) if trials else None
@@ -486,7 +512,7 @@ class Setting:
         """What the mechanism of a name promises; None if it has no theorem, or none for such a cost."""
         try:
             found = CONTENDERS[name](self, cost)
-            if not isinstance(found, Promising):
+            if not isinstance(found, Promising) or self.searches_long(found):
                 return None
             check_parts(found, self.workload.domain)
             return self.error(found, cost)
@@ -537,58 +563,82 @@ class Setting:
             raise InvalidInput(f"no theorem promises an error of {target:g} at any epsilon; give an epsilon")
         return min(found)
 
-    def taken(self, cost: Cost, *, simulated: bool) -> str:
-        """What `Auto` would take, and why; empty where it would try mechanisms that may take minutes."""
+    def taken(self, cost: Cost, numbers: NumberSums | None, *, simulated: bool) -> str:
+        """What `Auto` would take, and why; empty where it would try mechanisms that may take minutes.
+
+        numbers  what is measured beside the workload, if anything is: then it is what it would take for the rest
+        """
         if not marginals_alone(self.workload):
             if self.workload.domain.size > MAX_SIMULATED:
                 return ""
             if not simulated:
                 return "this workload is more than marginals, so it would choose by simulations: see what by --trials 1"
+        whole, relation = self.unit.of_a_record(cost), self.unit.relation
+        part = None if numbers is None else partial(numbers.of_counts, self.workload, neighbours=relation)
         try:
-            terms = self.workload, self.records, self.unit.of_a_record(cost), self.unit.relation
-            first, *_ = choose(*terms).predictions
-            lines = foretold(*terms).lines
+            first, *_ = choose(
+                self.workload, self.records, whole if part is None else part(whole), relation
+            ).predictions
+            lines = foretold(self.workload, self.records, whole, relation, part=part).lines
         except QReleaseError as error:
             return str(error)
-        return "\n".join([f"would take {first}", *lines[1:]])
+        rest = "" if part is None else "counts, for the rest of the cost: "
+        return "\n".join([f"{rest}would take {first}", *lines[1:]])
 
-    def expected(self, name: str, cost: Cost) -> float | None:
-        """The root mean squared error of an answer, records, by the mechanism's own plan; None if it makes none."""
-        cost = self.unit.of_a_record(cost)
-        if name == "maxent":
-            return MaxEnt().expected(self.workload, cost, self.unit.relation, self.records).error
-        if name == "matrix":
-            found = matrix.best_strategy(self.workload)
-            noise = noise_for(found.measured, cost, self.unit.relation)[0].variance
-            return found.error * math.sqrt(noise / found.measured.sensitivity(2, replace=False))
-        return None
+    def average(self, name: str, cost: Cost) -> float | None:
+        """The root mean squared error of an answer, records, by a formula; None where there is none."""
+        found = in_closed_form(name, self.workload, self.records, self.unit.of_a_record(cost), self.unit.relation)
+        return found.error
+
+    def searches_long(self, found: Trial) -> bool:
+        """Whether a mechanism searches a while before anything can be said of it: `Auto` does not take it either."""
+        return isinstance(found, SmallDB) and self.workload.domain.size > SMALL_DATABASE_CELLS
 
     def untried(self, found: Trial) -> str:
         """Why a mechanism is not simulated, though it can run; empty if it is."""
         cells = self.workload.domain.size
-        fitted = isinstance(found, MaxEnt) and cells > LIMITS.maxent_cells and found.no_table(self.workload) is None
-        if fitted or (
-            cells > LIMITS.histogram_cells
-            and not isinstance(found, (Laplace, Gaussian, MaxEnt, matrix.Matrix, FittedRecords))
-        ):
-            return f"its fit to {readable(cells)} cells is not simulated, which may take minutes"
+        if isinstance(found, FittedRecords) and MaxEnt().no_table(self.workload) is None:
+            return (
+                "not simulated: maxent fits all cells to the same, and these are a sample of them, which is further off"
+            )
+        if self.searches_long(found):
+            return (
+                f"it searches among all small tables, which over {readable(cells)} cells, more than"
+                f" {SMALL_DATABASE_CELLS:,}, may take minutes: so neither its promise nor its error is worked out"
+            )
+        if isinstance(found, MWEM | IterativeConstruction | OnlineMechanism) and cells > LIMITS.histogram_cells:
+            return f"not simulated: its rounds over {readable(cells)} cells may take minutes"
         return ""
+
+    def simulated(self, found: Trial, cost: Cost, simulation: Simulation, trials: int) -> tuple[float, float]:
+        """The largest error, a fraction of the records, and the root mean square, records: medians of the trials.
+
+        Of at least one, and of others while they take no longer than `LIMITS.simulation_seconds`.
+        """
+        largest: list[float] = []
+        squares: list[float] = []
+        begin = time.process_time()
+        for seed in range(trials):
+            if largest and time.process_time() - begin > LIMITS.simulation_seconds:
+                break
+            errors = simulation.trial(found, self.unit.of_a_record(cost), self.unit.relation, seed)
+            largest.append(float(np.abs(errors).max()))
+            squares.append(float(np.mean(errors**2)))
+        return statistics.median(largest) / len(simulation.table), math.sqrt(statistics.median(squares))
 
     def quote(
         self, name: str, cost: Cost, target: float | None, simulation: Simulation | None, trials: int
     ) -> MechanismForecast:
         """All that is known of one mechanism."""
-        typical, seconds, needed, note = None, None, None, _NOTES.get(name, "")
+        typical, average, seconds, needed, note = None, None, None, None, _NOTES.get(name, "")
         promised = self.promised(name, cost)
         try:
             found = CONTENDERS[name](self, cost)
             needed = found.memory(self.workload) if isinstance(found, Forecasting) else None
             self.check(found, cost)
             of_a_record = self.unit.of_a_record(cost)
-            seconds = (
-                found.seconds(self.workload, of_a_record, self.records) if isinstance(found, Forecasting) else None
-            )
-            expected = self.expected(name, cost)
+            if isinstance(found, Forecasting):
+                seconds = found.seconds(self.workload, of_a_record, self.records)
             if promised is not None and isinstance(found, Laplace | Gaussian):
                 noisy = found.noisy_error(self.workload, of_a_record, self.unit.relation, beta=self.beta)
                 if noisy < promised * self.records:
@@ -596,28 +646,30 @@ class Setting:
                         f"its noisy answers are all within {noisy:.3g} records; more is allowed for, since making"
                         " tables of one total of them can put the noise of that total on one answer"
                     )
-            if expected is not None:
-                note += f" of {expected:.3g} records an answer, in the root mean square"
-            untried = self.untried(found)
+            average = self.average(name, cost)
             if promised == math.inf:
-                note = "its theorem promises nothing at this cost to so many records"
-            elif simulation is not None and seconds is not None and trials * seconds > LIMITS.simulation_seconds:
-                note = _joined(note, f"{trials} simulations would take about {rough(trials * pace() * seconds)} s")
-            elif simulation is not None and untried:
+                note = (
+                    f"what its theorem promises of the worst case is nothing for {self.records:,} records at this cost:"
+                    " it takes more of either"
+                )
+            elif simulation is not None and (untried := self.untried(found)):
                 note = _joined(note, untried)
+            elif simulation is not None and seconds is not None and seconds > LIMITS.foretold_seconds:
+                note = _joined(note, f"not simulated: one simulation would take about {rough(pace() * seconds)} s")
             elif simulation is not None:
-                typical = simulation.error(found, of_a_record, self.unit.relation, trials)
+                typical, squares = self.simulated(found, cost, simulation, trials)
+                average = squares if average is None else average
         except (TooLarge, OutOfMemory) as error:  # a plan reads no data
             return MechanismForecast(name, memory=needed, note=str(error))
         except QReleaseError as error:
             note = str(error)
         seconds = None if seconds is None else pace() * seconds
-        if target is None:
-            return MechanismForecast(name, promised, typical, seconds=seconds, memory=needed, note=note)
-        epsilon, records = self.least_epsilon(name, target), self.least_records(name, target, cost)
-        if promised is not None and epsilon is None:
-            note = note or "no epsilon brings its promise down to the target"
-        return MechanismForecast(name, promised, typical, epsilon, records, seconds, needed, note)
+        epsilon, records = None, None
+        if target is not None:
+            epsilon, records = self.least_epsilon(name, target), self.least_records(name, target, cost)
+            if promised is not None and epsilon is None:
+                note = note or "no epsilon brings its promise down to the target"
+        return MechanismForecast(name, promised, typical, average, epsilon, records, seconds, needed, note)
 
 
 def _joined(*notes: str) -> str:
@@ -642,7 +694,10 @@ def _net(setting: Setting, cost: Cost) -> Net:
     """The net that promises most, of those with a theorem, by their numbers of records."""
     nets = _nets(setting.workload, LIMITS)
     if not nets:
-        raise TooLarge("the nets known here are too large to be listed: take fewer cells, or a net of your own")
+        raise TooLarge(
+            "it draws one table from a list of them, and every list known here that has a table near enough to any is"
+            " too long: it is for few cells, or ranges of one column; or give a list of your own"
+        )
     return min(nets, key=lambda net: setting.error(net, cost))
 
 
@@ -685,10 +740,16 @@ _BOUNDS: Final = (1, 2, 5, 10, 20)
 
 _NOTES: Final = {
     "mwem": "no theorem covers its practical updates; what it does is known from measuring",
-    "maxent": "no theorem here is about its worst answer; its own plan expects an error",
-    "matrix": "no theorem here is about its worst answer; its noise makes an error",
+    "maxent": "no theorem here is about its worst answer",
+    "matrix": "no theorem here is about its worst answer",
     "records": "no theorem covers its fit; what it does is known from measuring",
 }
+
+_ELSEWHERE: Final = {
+    "net": " (Python only, qr.Net)",
+    "pmw": " (Python only, qr.PrivateMultiplicativeWeights, for questions one by one)",
+}
+"""Where those are found that are no option of the command."""
 
 
 def _number(value: float | None, form: str) -> str:

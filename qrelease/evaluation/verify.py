@@ -22,6 +22,7 @@ from typing import Any, Final, final, get_args
 
 import numpy as np
 
+from qrelease._util.elapsed import elapsed
 from qrelease._util.typing import Floats
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
@@ -183,7 +184,14 @@ def verify(
     ...     qr.verify(f"{folder}/out").holds
     True
     """
-    place = Path(folder)
+    with elapsed("checking the files") as at:
+        return _verified(Path(folder), key, ledger, at)
+
+
+def _verified(
+    place: Path, key: str | os.PathLike[str] | None, ledger: Mapping[str, Any] | None, at: Callable[[str], None]
+) -> Verification:
+    """The checks; `at` is told of those that take a while."""
     if not (place / MANIFEST).is_file():
         what = f"is a file: give the folder {place.parent}" if place.is_file() else f"has no {MANIFEST}"
         raise InvalidInput(f"{place} is no folder of a release: it {what}")
@@ -199,6 +207,7 @@ def verify(
         checks.append(Check("signature", None, "it is signed; give the holder's public key to check by whom"))
     else:
         checks.append(Check("signature", None, "it is not signed"))
+    at("reading the release")
     try:
         release = read(place, checked=False)
     except BudgetExceeded as error:
@@ -213,18 +222,23 @@ def verify(
     comes = f"{count:,} part{'s come' if count > 1 else ' comes'} to at most {release.cost}"
     checks.append(Check("cost", True, f"{comes}, of {promise.unit_in_words(release)}"))
     said = promise.to_json(release)
+    at("checking the noise")
     separate = _separate(release)
     checks += [_mechanism(release, str(content["synopsis"].get("type"))), _noise(release), _total(release)]
     checks += [] if separate is None else [separate]
     if separate is not None and not release.measurements:  # what would follow from them, there is not
         return Verification(tuple(checks), said)
     if release.measured_sums is not None:
+        at("checking the numbers")
         checks.append(_readable("numbers", lambda: _numbers(release, place)))
+    at("checking the answers")
     checks.append(_readable("answers", lambda: _answers(release, place, named)))
+    at("checking the synthetic records")
     checks += [_records(release, place), _readable("noise source", lambda: _insecure(release, place))]
     if ledger is None:
         checks.append(Check("ledger", None, "no ledger was given, so whether the holder paid for this is not known"))
     else:
+        at("checking the ledger")
         checks += _ledger(release, named, ledger)
     return Verification(tuple(checks), said)
 
@@ -289,7 +303,7 @@ def _noise(release: Release) -> Check:
     if foreign:
         return Check("noise", None, f"{len(unpaid):,} measurements may be paid for by {foreign[0]!r}, which is unknown")
     noise = unpaid[0].noise
-    columns = " * ".join(release.domain.names[a] for a in unpaid[0].group.axes) or "all records"
+    columns = release.domain.named(unpaid[0].group.axes)
     found = f"no part of the cost buys {noise.law} noise of scale {noise.scale:.6g} on {columns}"
     return Check("noise", False, f"{found} under {release.neighbours.value}")
 
@@ -398,9 +412,12 @@ def _groups(spend: Spend) -> int:
 
 def _called(release: Release, group: Group) -> tuple[str, ...]:
     """What the part of the cost is called that measures a group by itself: the records are counted first, or as the
-    group of a plan that has no columns."""
-    named = f"{_MEASURE}{group.queries.to_json()['type']} of {' * '.join(release.domain.names[a] for a in group.axes)}"
-    return (named, _COUNT) if group == RECORDS else (named,)
+    group of a plan that has no columns, which had no name once."""
+    what = f"{_MEASURE}{group.queries.to_json()['type']} of "
+    named = f"{what}{release.domain.named(group.axes)}"
+    if group.axes:
+        return (named,)
+    return (named, what, *[_COUNT] * (group == RECORDS))
 
 
 def _moves(release: Release, draws: Sequence[Measurement]) -> float:

@@ -114,9 +114,8 @@ def _check_measurable(workload: Workload, measured: Sequence[Group]) -> None:
     domain = workload.domain
     for group in measured:
         if not isinstance(group.queries, Cells):
-            names = ", ".join(domain.names[a] for a in group.axes)
-            kind = group.queries.to_json()["type"]
-            raise InvalidInput(f"a fit takes whole marginals, as Workload.marginals asks for, got {kind} of {names}")
+            got = f"{group.queries.to_json()['type']} of {domain.named(group.axes)}"
+            raise InvalidInput(f"a fit takes whole marginals, as Workload.marginals asks for, got {got}")
     told = {a for group in measured for a in group.axes}
     asked = {a for s in workload.sets for a in s}
     missing = [domain.names[a] for a in sorted(asked - told) if domain.shape[a] > 1]

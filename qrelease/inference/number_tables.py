@@ -390,8 +390,7 @@ class MeasuredSums:
         """
         estimates = self._estimates(needs.counts, counts)
         if not estimates.gives(needs.axes):
-            names = " * ".join(self.domain.names[a] for a in needs.axes)
-            raise InvalidInput(f"{needs.counts} was not measured by {names}, as {asked} needs")
+            raise InvalidInput(f"{needs.counts} was not measured by {self.domain.named(needs.axes)}, as {asked} needs")
         noisy = asked.tabulated(estimates.marginal(needs.axes)[0])
         groups, m = noisy.shape
         probabilities = np.array(asked.probabilities)
@@ -457,8 +456,7 @@ class MeasuredSums:
     def _table(self, measure: Measure, needs: Needs, wanted: Sequence[int], counts: Sequence[Measurement]) -> _Sums:
         axes, estimates = needs.axes, self._estimates(measure, counts)
         if not estimates.gives(axes):
-            names = " * ".join(self.domain.names[a] for a in axes) or "all records"
-            raise InvalidInput(f"{measure} was not measured by {names}")
+            raise InvalidInput(f"{measure} was not measured by {self.domain.named(axes)}")
         table, variance = estimates.marginal(axes)
         order = tuple(axes.index(a) for a in wanted)
         away = tuple(i for i in range(len(axes)) if i not in order)

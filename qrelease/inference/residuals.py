@@ -43,6 +43,7 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.contrasts import of_contrasts
 from qrelease.inference.measurement import Measurement
+from qrelease.noise.distributions import MAX_VARIANCE
 from qrelease.privacy.costs import Neighbours
 from qrelease.queries.distinct_records import share
 from qrelease.queries.families import MAX_RESIDUAL_SCALE, Cells, Intervals, Queries, Residuals
@@ -93,6 +94,7 @@ class ResidualPlan:
         objective: Objective = "total",
         expected: Callable[[Axes], float] | None = None,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        deviation: float = 1.0,
     ) -> ResidualPlan:
         """The best plan for the marginals on distinct, sorted sets of columns.
 
@@ -101,6 +103,7 @@ class ResidualPlan:
         expected   the variance, in units of σ², that a coordinate of the residuals of a set is expected to have; then
                    what is least is the expected squared error of the best estimates, given that (only of the total)
         neighbours under replace-one the number of records is public, and not measured
+        deviation  the σ of the cost, for which `on_grid` keeps the noise on its integers within the sampler's range
 
         Raises `InvalidInput` for sets that are not of the domain's columns, weights that are negative, not finite, all
         zero or too far apart, and for an expectation where the largest variance is asked for; `TooLarge` for too many
@@ -123,7 +126,7 @@ class ResidualPlan:
         parts = dict(zip(below.sets, part.tolist(), strict=True))
         if replaced:
             del parts[()]
-        workload, variances = on_grid(domain, parts, neighbours)
+        workload, variances = on_grid(domain, parts, neighbours, deviation)
         cell = weight * below.variances(np.array([variances[s] for s in below.sets]))
         error, mass = (cell.max(), 1 / largest_weight) if largest else (cell @ below.cells, weight @ below.cells)
         return cls(domain, workload, variances, sqrt(error) / sqrt(mass), sqrt(bound) / sqrt(mass))
@@ -270,10 +273,14 @@ def _filled(part: Floats, below: _Below, expected: Floats) -> Floats:
     return found
 
 
-def on_grid(domain: Domain, parts: Mapping[Axes, float], neighbours: Neighbours) -> tuple[Workload, dict[Axes, float]]:
+def on_grid(
+    domain: Domain, parts: Mapping[Axes, float], neighbours: Neighbours, deviation: float = 1.0
+) -> tuple[Workload, dict[Axes, float]]:
     """The residuals of some sets, at the integer scales nearest to giving each its part of privacy; and sₛ at σ = 1.
 
-    Under replace-one () is no set of them, and has a variance of 0.
+    Under replace-one () is no set of them, and has a variance of 0. The scales are so fine that their rounding hardly
+    counts, unless noise of this `deviation`, for what one record moves them, would be beyond the sampler's range: what
+    is fine in counts is large in their units. Then they are as coarse as that takes.
     """
     if not parts:
         raise InvalidInput("under replace-one the number of records is public: there is nothing to measure")
@@ -283,11 +290,18 @@ def on_grid(domain: Domain, parts: Mapping[Axes, float], neighbours: Neighbours)
     norms = np.array([prod(n * (n - 1) for n in shape) for shape in shapes], np.float64)
     norms *= _shares(domain, list(parts))
     exact = np.sqrt(np.fromiter(parts.values(), np.float64) / norms)
-    factor = min(_FINEST / exact.min(), MAX_RESIDUAL_SCALE / (exact * cells).max() / 2)
-    scales = np.maximum(np.rint(exact * factor), 1).astype(np.int64).tolist()
-    groups = (Group(s, Residuals(shape, m)) for s, shape, m in zip(parts, shapes, scales, strict=True))
-    workload = Workload(domain, tuple(groups))
-    step = float(workload.moved(2, replace=neighbours is Neighbours.REPLACE_ONE))
+
+    def scaled(factor: float) -> tuple[Workload, float]:
+        scales = np.maximum(np.rint(exact * factor), 1).astype(np.int64).tolist()
+        groups = (Group(s, Residuals(shape, m)) for s, shape, m in zip(parts, shapes, scales, strict=True))
+        made = Workload(domain, tuple(groups))
+        return made, float(made.moved(2, replace=neighbours is Neighbours.REPLACE_ONE))
+
+    finest = min(_FINEST / exact.min(), MAX_RESIDUAL_SCALE / (exact * cells).max() / 2)
+    workload, step = scaled(finest)
+    beyond = step * (2**domain.weight_bits * deviation) ** 2 / MAX_VARIANCE
+    if beyond > 1:
+        workload, step = scaled(finest / (2 * sqrt(beyond)))
     return workload, {(): 0.0} | {g.axes: step / _frame(g.queries).multiple ** 2 for g in workload.groups}
 
 

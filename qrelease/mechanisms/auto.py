@@ -25,7 +25,7 @@ numbers alone, so the choice is post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Final, final
@@ -59,7 +59,7 @@ from qrelease.mechanisms.simulation import Simulation
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.calibration import counting_first
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost, is_pure
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.workload import Workload
 
@@ -69,7 +69,9 @@ MAX_SIMULATED: Final = 1 << 14
 COUNTING: Final = 0.01
 """The share of the budget that buys the number of records, where it is neither public nor given."""
 
-_SMALL_DATABASE_CELLS: Final = 1 << 10  # cells beyond which a small database is not worth its search
+SMALL_DATABASE_CELLS: Final = 1 << 10
+"""Cells beyond which a small database is not worth its search."""
+
 _COMPARED, _TRIALS = 1000, 3
 _ALIKE: Final = 1.02  # errors within two percent are one: the first of the candidates then has the richer release
 _TABLE: Final = 1.05  # how much worse than without one a mechanism may be that gives a table
@@ -90,6 +92,9 @@ _USELESS: Final = (
 
 _SIMULATED_TOO: Final = 2.0
 """How many times the variance of noise for ε alone may be that for ρ, and its mechanisms be simulated too."""
+
+SIZES: Final = (100, 1_000, *MAGNITUDES)
+"""Numbers of records for which it is told whether a δ would be spent, where theirs is private: small tables too."""
 
 SMALL_DELTA: Final = 1e-9
 """The δ whose gain is told where there is none."""
@@ -316,15 +321,24 @@ def _best(
         found = _predicted(way.able, workload, records, way.cost, neighbours)
         chosen = _least(found, way.able, workload)
         error = _weighed(chosen, way.able[chosen.mechanism], workload)
-        if best is None or (_is_better(error, best[0]) and error < math.inf):
+        if best is None or (
+            error < math.inf and (error < _WITHOUT_DELTA * best[0] or _has_the_noise_of(best[2], found))
+        ):
             best = error, way, chosen, found
     assert best is not None
     return best[1:]
 
 
-def _is_better(error: float, with_delta: float) -> bool:
-    """Whether ε alone is to be spent: also for the same error, which is that of the same noise."""
-    return error < _WITHOUT_DELTA * with_delta or math.isclose(error, with_delta, rel_tol=1e-9)
+def _has_the_noise_of(chosen: Prediction, alone: Sequence[Prediction]) -> bool:
+    """Whether the mechanism that would be given a δ leaves it, and draws noise for ε alone: of that it is as far off.
+
+    An L1 that is the largest possible says nothing of the noise: both measures are compared.
+    """
+    same = next((p for p in alone if p.mechanism == chosen.mechanism), None)
+    if same is None or same.error is None or chosen.error is None:
+        return False
+    pairs = [(same.error, chosen.error), (same.l1 or 0.0, chosen.l1 or 0.0)]
+    return all(math.isclose(a, b, rel_tol=1e-9) for a, b in pairs)
 
 
 def _pure_may_win(ways: Sequence[_Way], workload: Workload, neighbours: Neighbours) -> bool:
@@ -349,79 +363,127 @@ class Foretold:
 
 
 def foretold(
-    workload: Workload, records: int | None, cost: Cost, neighbours: Neighbours, *, table: bool = False
+    workload: Workload,
+    records: int | None,
+    cost: Cost,
+    neighbours: Neighbours,
+    *,
+    table: bool = False,
+    part: Callable[[Cost], Cost] | None = None,
 ) -> Foretold:
     """Before a charge: what would be chosen.
 
     records  how many there are, where that is public; None: for some powers of ten
+    part     what of a cost there is for the workload, where numbers are measured beside it; by default all
     """
-    ways = _ways(workload, cost, neighbours, records or 1, table=table)
+    terms = _Terms(workload, neighbours, records, table, part)
+    ways = terms.ways(cost, records or 1)
     if any(_needs_simulation(way.able, workload) for way in ways):
         return Foretold()
     able: dict[str, Mechanism] = {}
-    left = []  # whether the δ is, for each number of records
     found: dict[str, list[tuple[int, Prediction]]] = {}
     for n in MAGNITUDES if records is None else (max(records, 1),):
-        way, best, _ = _best(ways, workload, n, neighbours)
+        way, best = terms.best(cost, n)
         able[best.mechanism] = way.able[best.mechanism]
         found.setdefault(best.mechanism, []).append((n, best))
-        left.append(way.cost != cost)
     lines = []
     for name, each in found.items():
         figures = "; ".join(f"for {n:,} records {p.figures or 'not predicted'}" for n, p in each)
         why = why_no_table(able[name], workload)
         lines.append(f"auto would take {name}, {'with' if why is None else 'WITHOUT'} a synthetic table: {figures}")
         lines += [] if why is None else [f"no table: {why}"]
-    better = _with_delta(workload, each[-1][0], cost, neighbours, each[-1][1], table=table)
     names = " or ".join(
         f"{name}{' WITHOUT a table' * (why_no_table(able[name], workload) is not None)}" for name in found
     )
-    advice = ""
-    if better is not None:
-        n, pure = each[-1]
-        gain = (
-            f"with --delta {SMALL_DELTA:g} it would take {better.mechanism}, for {n:,} records {better.figures}:"
-            f" without a delta {pure.figures}"
-        )
-        lines.append(gain)
-        advice = f"; {gain}"
-    elif is_pure(cost) and each[-1][1].mechanism == "records":
-        gain = _less_noise(workload, each[-1][0], PureDP(cost.epsilon), neighbours)
-        lines += [gain] * (gain != "")
-        advice = f"; {gain}" * (gain != "")
-    if all(left):
-        lines.append(_USELESS)
-        advice = f"; {_USELESS}"
+    gain = terms.gained(cost) if is_pure(cost) else terms.left(cost)
+    lines += [gain] * (gain != "")
+    advice = f"; {gain}" * (gain != "")
     return Foretold(tuple(lines), (f"auto would take {names}{advice} (-v: why)",), tuple(able[name] for name in found))
 
 
-def _with_delta(
-    workload: Workload, records: int, cost: Cost, neighbours: Neighbours, pure: Prediction, *, table: bool
-) -> Prediction | None:
-    """What a δ of `SMALL_DELTA` would give in place of a pure ε; None where that is no better, or not predicted."""
-    if not is_pure(cost):
-        return None
-    spent = ApproxDP(cost.epsilon, SMALL_DELTA)
-    able, _ = _able(workload, spent, neighbours, records, table=table)
-    best = _least(_predicted(able, workload, records, spent, neighbours), able, workload)
-    if pure.measure is None or best.measure is None or best.measure >= pure.measure:
-        return None
-    return best
+@dataclass(frozen=True)
+class _Terms:
+    """What is released, whatever it costs: see `foretold`."""
+
+    workload: Workload
+    neighbours: Neighbours
+    records: int | None
+    table: bool
+    part: Callable[[Cost], Cost] | None
+
+    def counts(self, cost: Cost) -> Cost:
+        """What of a cost is there to choose by: without the part of the numbers, and what buys a number of records."""
+        own = cost if self.part is None else self.part(cost)
+        return counting_first(own, COUNTING, self.neighbours, self.records)[1]
+
+    def ways(self, cost: Cost, records: int) -> list[_Way]:
+        """How it could be spent."""
+        return _ways(self.workload, self.counts(cost), self.neighbours, records, table=self.table)
+
+    def best(self, cost: Cost, records: int) -> tuple[_Way, Prediction]:
+        """How it would be, and for which mechanism."""
+        way, found, _ = _best(self.ways(cost, records), self.workload, records, self.neighbours)
+        return way, found
+
+    def left(self, cost: Cost) -> str:
+        """For how many records the δ would not be spent: nothing where it is for any."""
+        if not isinstance(self.counts(cost), ApproxDP):
+            return ""  # in ρ, of which all is spent
+        numbers = self.numbers
+        kept = {n: is_pure(self.best(cost, n)[0].cost) for n in numbers}
+        if all(kept.values()):
+            return _USELESS
+        if not any(kept.values()):
+            return ""
+        with_delta, alone = (", ".join(f"{n:,}" for n in numbers if kept[n] is left) for left in (False, True))
+        return (
+            f"for about {alone} records the delta would not be spent, since there is less noise for epsilon alone; for"
+            f" {with_delta} it would"
+        )
+
+    def gained(self, cost: PureDP | ApproxDP) -> str:
+        """What a δ of `SMALL_DELTA` would do, in place of a pure ε; nothing where that is not clearly better."""
+        spent, numbers = ApproxDP(cost.epsilon, SMALL_DELTA), self.numbers
+        both = {n: (self.best(cost, n)[1], *self.best(spent, n)) for n in numbers}
+        gains = [n for n, (pure, way, found) in both.items() if not is_pure(way.cost) and _clearly(found, pure)]
+        alone, last = self.counts(cost), numbers[-1]
+        assert not isinstance(alone, ZCDP)
+        pure_cost = PureDP(alone.epsilon)
+        if gains:
+            pure, _, found = both[gains[-1]]
+            known = [n for n in numbers if both[n][0].mechanism != "records" or _foreseen(self.workload, pure_cost, n)]
+            little = ", ".join(f"{n:,}" for n in known if n not in gains)  # where it is a guess, nothing is said
+            return (
+                f"with --delta {SMALL_DELTA:g} it would take {found.mechanism}, for {gains[-1]:,} records"
+                f" {found.figures}: without a delta {pure.figures}"
+                f"{f'; for about {little} records it would gain little' if little else ''}"
+            )
+        if both[last][0].mechanism != "records":
+            return ""
+        return _less_noise(self.workload, last, pure_cost, self.counts(spent), self.neighbours)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The number of records, where it is public; else those that are told of."""
+        return SIZES if self.records is None else (max(self.records, 1),)
 
 
-def _less_noise(workload: Workload, records: int, cost: PureDP, neighbours: Neighbours) -> str:
+def _clearly(better: Prediction, than: Prediction) -> bool:
+    """Whether an error is predicted to be less by more than predictions can be relied on."""
+    return better.measure is not None and than.measure is not None and better.measure < _WITHOUT_DELTA * than.measure
+
+
+def _less_noise(workload: Workload, records: int, pure: PureDP, with_delta: Cost, neighbours: Neighbours) -> str:
     """What a δ of `SMALL_DELTA` would do to the noise, where it is a guess how far off `records` would be without."""
-    if _foreseen(workload, cost, records):
+    if _foreseen(workload, pure, records):
         return ""
     pairs = pure_records.whole_marginals(workload.domain, _pairs(workload, FittedRecords()))
-    without, with_delta = (
-        math.sqrt(squared_noise(pairs, each, neighbours)) for each in (cost, ApproxDP(cost.epsilon, SMALL_DELTA))
-    )
-    if with_delta >= without:
+    alone, other = (math.sqrt(squared_noise(pairs, each, neighbours)) for each in (pure, with_delta))
+    if other >= alone:
         return ""
     return (
         f"with --delta {SMALL_DELTA:g} noise on all {len(pairs.groups):,} pairs of columns at once would have a"
-        f" standard deviation of {with_delta:.3g} records, without a delta {without:.3g}:"
+        f" standard deviation of {other:.3g} records, without a delta {alone:.3g}:"
         " the table would most likely be nearer"
     )
 
@@ -480,11 +542,13 @@ def _refusal(
     mechanism: Mechanism, workload: Workload, cost: Cost, neighbours: Neighbours, *, table: bool
 ) -> QReleaseError | None:
     """Why a mechanism cannot be chosen, if it cannot: by public facts, so not by how much memory is left."""
-    if isinstance(mechanism, SmallDB) and workload.domain.size > _SMALL_DATABASE_CELLS:
-        return TooLarge(f"small databases are for at most {_SMALL_DATABASE_CELLS:,} cells here")
+    if isinstance(mechanism, SmallDB) and workload.domain.size > SMALL_DATABASE_CELLS:
+        return TooLarge(f"its search among small tables is too long over more than {SMALL_DATABASE_CELLS:,} cells")
     # What is chosen may depend on a noisy count, when all is paid for.
     if not workload.asks_within_one(sets_counted(mechanism, workload)):
-        return InvalidInput("it counts the columns of different questions together, which counts alone do not tell")
+        return InvalidInput(
+            "it would measure columns together that are not in one question, and only those that are may be counted"
+        )
     try:
         with memory.unused():
             check_parts(mechanism, workload.domain)

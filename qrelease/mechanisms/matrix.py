@@ -15,6 +15,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from qrelease._util import memory
+from qrelease._util.texts import readable
 from qrelease._util.typing import Axes, Floats
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.least_squares import LeastSquares
@@ -93,8 +94,8 @@ def _joint(workload: Workload) -> Axes:
 def _check_cells(cells: int) -> None:
     if cells > MAX_CELLS:
         raise TooLarge(
-            f"optimal strategies are for {MAX_CELLS:,} cells at most, or for boxes on columns of so many each, got"
-            f" {cells:,}"
+            f"it works out which queries are best to measure, over at most {MAX_CELLS:,} combinations of values, or"
+            f" columns of so many values each where boxes alone are asked about: here are {readable(cells)}"
         )
 
 

@@ -314,6 +314,7 @@ def _gaussian(
         objective=mechanism.objective,
         expected=None if records is None else lambda axes: planned_variance(domain, axes, records) / noise.scale**2,
         neighbours=neighbours,
+        deviation=noise.scale,
     )
     variances = {s: noise.variance * v for s, v in plan.variances.items()}
     return _Planned(((plan.workload, cost),), variances, plan.error, plan.bound, noise.scale)

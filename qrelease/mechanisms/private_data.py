@@ -550,8 +550,7 @@ def _applied(groups: Sequence[Group], marginals: Mapping[Axes, Ints], unit: floa
 
 
 def _described(workload: Workload) -> str:
-    names = workload.domain.names
     if len(workload.groups) > 1:
         return f"{len(workload.groups)} groups of queries"
     (group,) = workload.groups
-    return f"{group.queries.to_json()['type']} of {' * '.join(names[a] for a in group.axes)}"
+    return f"{group.queries.to_json()['type']} of {workload.domain.named(group.axes)}"

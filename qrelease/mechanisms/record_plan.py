@@ -134,9 +134,14 @@ def _planned(
     weights: Sequence[float] | None = None,
 ) -> Workload:
     """The residuals of some sets, by how much they are expected to vary, counts squared, and the weights of sets."""
-    unit = calibrated(1, cost)[0].scale ** 2
+    deviation = calibrated(1, cost)[0].scale
     return ResidualPlan.choose(
-        domain, sets, weights=weights, expected=lambda axes: expected(axes) / unit, neighbours=neighbours
+        domain,
+        sets,
+        weights=weights,
+        expected=lambda axes: expected(axes) / deviation**2,
+        neighbours=neighbours,
+        deviation=deviation,
     ).workload
 
 
@@ -235,7 +240,13 @@ def refinement(domain: Domain, axes: Axes, known: Mapping[Axes, float], cost: ZC
     `ResidualPlan` takes these in units of the noise of one unit's sensitivity, 1/2ρ.
     """
     expected = {s: 2 * cost.rho * variance for s, variance in known.items()}
-    return ResidualPlan.choose(domain, [axes], expected=lambda s: expected.get(s, inf), neighbours=neighbours).workload
+    return ResidualPlan.choose(
+        domain,
+        [axes],
+        expected=lambda s: expected.get(s, inf),
+        neighbours=neighbours,
+        deviation=sqrt(1 / (2 * cost.rho)),
+    ).workload
 
 
 def least_signal(number: int, pairs: int) -> float:

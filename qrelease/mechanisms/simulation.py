@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -69,24 +68,20 @@ class Simulation:
         exact = [g.queries.apply(marginals[g.axes]) * g.queries.unit for g in workload.groups]
         return cls(workload, table, np.concatenate(exact))
 
-    def error(self, mechanism: Trial, cost: Cost, neighbours: Neighbours, trials: int) -> float:
-        """The largest error over all queries, a fraction of the records: the median of trials from fixed seeds.
+    def trial(self, mechanism: Trial, cost: Cost, neighbours: Neighbours, seed: int) -> Floats:
+        """Errors, counts, of the answers in one trial, with noise from a fixed seed.
 
         A session is asked the queries one by one, 1 000 of them at most. Raises what the mechanism raises.
         """
-        errors = [self._largest(mechanism, cost, neighbours, seed) for seed in range(whole("trials", trials, least=1))]
-        return statistics.median(errors) / len(self.table)
-
-    def _largest(self, mechanism: Trial, cost: Cost, neighbours: Neighbours, seed: int) -> float:
         if not isinstance(mechanism, OnlineMechanism):
-            return float(np.abs(self.errors(mechanism, cost, neighbours, seed)).max())
+            return self.errors(mechanism, cost, neighbours, seed)
         private = self._private(cost, neighbours, seed)
         order = np.random.default_rng(_SEED).permutation(len(self.workload))[:MAX_ASKED]
         mechanism.check(self.workload.domain, cost, neighbours, private.public_records)
         with Ledger.open(None, cost, neighbours=neighbours) as ledger:
             journal = ledger.journal(ledger.charge(cost, "a simulated session"))
             with mechanism.open(private, cost, journal) as session:
-                return float(np.abs(ask(session, self.workload, order) - self.answers[order]).max())
+                return ask(session, self.workload, order) - self.answers[order]
 
     def errors(self, mechanism: Mechanism, cost: Cost, neighbours: Neighbours, seed: int) -> Floats:
         """Errors (k,), counts, of the answers of one simulated release with noise from a fixed seed."""

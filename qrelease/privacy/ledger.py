@@ -393,6 +393,24 @@ class Ledger:
             )
         return None
 
+    def has_charged(self, fingerprint: Callable[[bytes], tuple[str, str]]) -> bool:
+        """Whether a charge was made for a table, by the digests that are kept of tables; nothing is written.
+
+        Parameters
+        ----------
+        fingerprint : callable
+            Of the table, as `rows_of` takes it.
+
+        Returns
+        -------
+        bool
+            Only of the very records under the same schema is that known: False also where none are named.
+        """
+        with self._store.reading():
+            key = fingerprints.known_key(self._store)
+            named = [record.rows for record in fingerprints.stored_fingerprints(self._store)]
+        return key is not None and bool(named) and TableDigests(*fingerprint(key)) in named
+
     def knows(self, key: str | None) -> bool:
         """Whether a charge was made, or a session opened, under a key.
 

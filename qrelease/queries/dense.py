@@ -21,8 +21,9 @@ def check_dense(workload: Workload) -> None:
     cells = workload.domain.size
     if len(workload) * cells > MAX_ENTRIES:
         raise TooLarge(
-            f"{len(workload):,} queries over {readable(cells)} cells are too many to write out; at most"
-            f" {MAX_ENTRIES:,} entries fit: ask fewer queries, use fewer columns or coarser bins, or use mwem"
+            f"it looks at each query in each cell of the universe, of which {MAX_ENTRIES:,} pairs fit at most:"
+            f" {len(workload):,} queries over {readable(cells)} cells are more; ask fewer queries, use fewer columns or"
+            " coarser bins, or use mwem"
         )
 
 

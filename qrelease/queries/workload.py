@@ -101,8 +101,7 @@ class Workload:
                     f" {self.domain.cells(group.axes):,}"
                 )
             if group in seen:
-                names = ", ".join(self.domain.names[a] for a in group.axes)
-                raise InvalidInput(f"the workload asks the same queries on {names} twice")
+                raise InvalidInput(f"the workload asks the same queries on {self.domain.named(group.axes)} twice")
             seen.add(group)
         if len(self) > MAX_QUERIES:
             raise TooLarge(f"the workload has {len(self):,} queries; at most {MAX_QUERIES:,} fit")

@@ -2,9 +2,12 @@
 
 import contextlib
 import io
+import os
 import sys
+import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,3 +59,39 @@ def test_a_release_from_python_is_seen_at_work_too() -> None:
     with contextlib.redirect_stderr(seen), qr.Ledger.open(None, cost) as ledger:
         qr.Curator(table, ledger, qr.Entropy.insecure(1)).release(Slow(), workload, cost)
     assert "releasing: 00:0" in seen.getvalue()
+
+
+def until_seen(what: str, seen: Terminal) -> None:
+    deadline = time.monotonic() + 10
+    while f"{what}: 00:0" not in seen.getvalue() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_what_it_is_at_work_on_may_change() -> None:
+    seen = Terminal()
+    with contextlib.redirect_stderr(seen), elapsed("reading") as at:
+        at("writing")
+        until_seen("writing", seen)
+    assert "writing: 00:0" in seen.getvalue()
+    assert "reading: 00:0" not in seen.getvalue()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a named pipe")
+def test_a_verification_says_what_it_does(tmp_path: Path) -> None:
+    domain, cost = qr.Domain.coded({"a": 2}), qr.PureDP(1.0)
+    table, workload = qr.Table(domain, (np.array([0, 1, 1]),)), qr.Workload.marginals(domain, 1)
+    with qr.Ledger.open(None, cost) as ledger:
+        qr.Curator(table, ledger).release(qr.Laplace(), workload, cost).save(tmp_path / "out")
+    seen, key = Terminal(), tmp_path / "key"
+    os.mkfifo(key)
+
+    def late() -> None:
+        until_seen("checking the files", seen)
+        key.write_text("none")
+
+    writer = threading.Thread(target=late)
+    with contextlib.redirect_stderr(seen), pytest.raises(qr.InvalidInput):
+        writer.start()
+        qr.verify(tmp_path / "out", key=key)
+    writer.join()
+    assert "checking the files: 00:0" in seen.getvalue()

@@ -16,6 +16,8 @@ from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.verify import verify
 from qrelease.privacy.resuming import public_part, releases
+from qrelease.queries.families import Residuals
+from qrelease.queries.workload import Group, Workload
 from qrelease.release import checksums
 from tests.pinned import old
 from tests.pinned.releases import COSTS, MECHANISMS
@@ -211,16 +213,19 @@ def test_other_tools_check_the_hashes_and_the_signature(released):
 
 @dataclass(frozen=True)
 class Columns:
-    """A mechanism of somebody's own."""
+    """A mechanism of somebody's own; `first` measures all records in a draw of its own."""
 
+    first: bool = False
     name = "columns"
 
     def check(self, workload, cost, neighbours):
         qr.check_fitted(workload)
 
     def release(self, private, workload, cost):
+        total, cost = qr.split(cost, [0.5, 0.5]) if self.first else (None, cost)
+        first = private.measure(Workload(workload.domain, (Group((), Residuals(())),)), total) if self.first else []
         measured = private.measure(qr.Workload.marginals(workload.domain, 1), cost)
-        return qr.MechanismResult(qr.fitted(workload, measured, private.public_records), tuple(measured))
+        return qr.MechanismResult(qr.fitted(workload, measured, private.public_records), (*first, *measured))
 
 
 # --- what holds of every release ----------------------------------------------------------------------------------
@@ -403,6 +408,18 @@ def test_a_ledger_names_what_a_mechanism_of_ones_own_released(tmp_path):
         release.save(tmp_path / "out")
         found = {c.name: c.holds for c in verify(tmp_path / "out", ledger=public_part(ledger)).checks}
         assert (found["mechanism"], found["noise"], found["ledger"]) == (None, True, True)
+
+
+@pytest.mark.parametrize("called", ["measure residuals of all records", "measure residuals of "])
+def test_what_measured_all_records_pays_for_it_also_by_the_name_that_earlier_versions_gave(called, tmp_path):
+    folder, _, release = saved(tmp_path, Columns(first=True))
+    assert release.spends[0].what == "measure residuals of all records"
+    edit(lambda content: content["spends"][0].update(what=called))(folder)
+    rehash(folder)
+    assert not failed(verify(folder))
+    edit(lambda content: content["spends"][0].update(what="measure residuals of sex"))(folder)
+    rehash(folder)
+    assert "noise" in failed(verify(folder))
 
 
 @pytest.mark.parametrize("name", [*old.FOLDERS, "values apart"])

@@ -456,3 +456,35 @@ def test_a_measurement_spends_exactly_its_cost(relation):
     assert max(found.bound for found in right) > 0.7 * cost.rho
     if relation is ADD:  # each set measured at the whole cost
         assert any(found.convicted for found in audits([Workload(domain, (g,)) for g in groups]))
+
+
+# --- large noise -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("rho", [1e-6, 1e-9, 1e-11])
+def test_the_grid_is_only_as_fine_as_the_sampler_can_draw_noise_on_it(rho, relation):
+    """What is fine in counts is large in units: noise of a few thousand counts on a large marginal was refused."""
+    domain, sets, deviation = coded(32, 42, 32), [(0, 1, 2)], (2 * rho) ** -0.5
+    fine = ResidualPlan.choose(domain, sets, neighbours=relation)
+    plan = ResidualPlan.choose(domain, sets, neighbours=relation, deviation=deviation)
+    law, _ = noise_for(plan.workload, ZCDP(rho), relation)
+    for group in plan.workload.groups:  # each cell has the noise that the plan says, and hardly another
+        drawn = law.variance / group.queries.multiple**2
+        assert drawn == pytest.approx(plan.variances[group.axes] * deviation**2, rel=1e-9)
+        assert plan.variances[group.axes] == pytest.approx(fine.variances[group.axes], rel=0.05)
+    within = fine.workload.moved(2, replace=relation is SWAP) * deviation**2 <= 2**80
+    assert (plan.workload == fine.workload) == within
+    assert within == (rho == 1e-6)
+
+
+@pytest.mark.parametrize("relation", BOTH)
+def test_noise_on_a_coarse_grid_is_drawn_and_the_estimates_are_as_far_off_as_it_says(relation):
+    domain, cost = coded(30, 40), ZCDP(1e-14)
+    plan = ResidualPlan.choose(domain, [(0, 1)], neighbours=relation, deviation=(2 * cost.rho) ** -0.5)
+    assert plan.workload != ResidualPlan.choose(domain, [(0, 1)], neighbours=relation).workload
+    table = random_table(domain, 500, 0)
+    truth = true_answers(cells_of(domain, [(0, 1)]), table).reshape(30, 40)
+    off = measured(plan, table, cost, relation, 1).marginal((0, 1))[0] - truth
+    predicted = cell_variance(domain.shape, (0, 1), plan.variances) / (2 * cost.rho)
+    assert np.mean(off**2) == pytest.approx(predicted, rel=0.2)  # of 1 200 cells

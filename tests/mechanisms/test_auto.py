@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
 from qrelease.inference.measurement import RECORDS
 from qrelease.mechanisms import auto
 from qrelease.mechanisms.auto import Auto, choose, explained, in_closed_form
+from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -319,3 +321,50 @@ def test_of_an_epsilon_and_a_delta_it_spends_what_has_less_noise(columns, taken)
         "the ledger keeps it" in str(auto.foretold(asked, 10_000, cost, ADD).brief)
     )
     assert ("epsilon alone" in str(found)) == (taken is PureDP)
+
+
+OFFICE = Workload.marginals(coded(4, 2, 11, 5, 7, 12), 2)
+
+
+@pytest.mark.parametrize(("epsilon", "sizes"), [(1.0, ["100"]), (3.0, ["1,000", "10,000", "100,000", "1,000,000"])])
+def test_where_the_number_of_records_decides_it_is_said_for_which_the_delta_is_spent(epsilon, sizes):
+    """It was told by tables of 10 000 records and more, and a table of 300 spent it or not all the same."""
+    cost = ApproxDP(epsilon, 1e-9)
+    (said,) = auto.foretold(OFFICE, None, cost, ADD).lines[1:]
+    assert said.startswith(f"for about {', '.join(sizes)} records the delta would not be spent")
+    for n in auto.SIZES:
+        drawn = choose(OFFICE, n, ApproxDP(0.99 * epsilon, 1e-9), ADD).cost  # a hundredth counts the records
+        assert isinstance(drawn, PureDP) == (f"{n:,}" in sizes)
+    known = "".join(auto.foretold(OFFICE, 100, cost, ADD).lines)
+    assert ("the delta gains nothing here" in known) == ("100" in sizes)
+
+
+def test_of_few_records_whose_error_is_the_largest_the_delta_is_not_left_for_no_reason():
+    """Both ways had an L1 of 2, the largest there is: that is no sign that they have the same noise."""
+    wide, cost = Workload.marginals(coded(*[12] * 14), 1), ApproxDP(0.1, 1e-9)
+    errors = [choose(wide, n, cost, ADD).predictions[0].error for n in (300, 1_000, 3_000)]
+    assert choose(wide, 300, cost, ADD).cost == cost
+    assert errors == sorted(errors)
+    few = choose(Workload.marginals(coded(4, 2, 11, 5, 7, 12), 1), 100, cost, ADD)  # where laplace was taken with a δ
+    assert few.cost == PureDP(0.1)
+
+
+def test_what_a_delta_would_gain_is_told_of_the_part_of_the_cost_that_counts_have():
+    sums = NumberSums(["mean:a by b"], mechanism=auto.Auto(3_000), records=3_000)
+    asked = Workload.marginals(coded(*[4] * 9), 2)
+    said = auto.foretold(asked, 3_000, PureDP(1.0), ADD, part=partial(sums.of_counts, asked, neighbours=ADD)).lines[1]
+    own = sums.of_counts(asked, ApproxDP(1.0, auto.SMALL_DELTA), ADD)
+    assert choose(asked, 3_000, own, ADD).predictions[0].figures in said
+    assert choose(asked, 3_000, ApproxDP(1.0, auto.SMALL_DELTA), ADD).predictions[0].figures not in said
+
+
+def test_a_delta_that_gains_little_is_not_praised():
+    """It was, by the error for a million records, and the release of a few thousand was no nearer."""
+    said = auto.foretold(OFFICE, None, PureDP(1.0), ADD)
+    for n in auto.SIZES:
+        alone, with_delta = (choose(OFFICE, n, c, ADD).predictions[0] for c in (PureDP(0.99), ApproxDP(0.99, 1e-9)))
+        assert with_delta.measure > 0.95 * alone.measure
+    assert "--delta" not in "".join(said.lines + said.brief)
+    many = auto.foretold(Workload.marginals(coded(*[4] * 9), 2), None, PureDP(1.0), ADD).lines[1]
+    assert "for 1,000,000 records answers off by about 23.8 records" in many
+    assert many.endswith("; for about 100 records it would gain little")

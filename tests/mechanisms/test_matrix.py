@@ -133,9 +133,14 @@ def test_the_number_of_records_can_be_asked(sets):
         (Workload.ranges(coded(9), "a"), ApproxDP(1.0, 0.0), InvalidInput, "needs a delta above 0"),
         (Workload.ranges(coded(9), "a"), "cheap", InvalidInput, "the cost must be"),
         (Workload.ranges(coded(9), "a"), ZCDP(1e-30), InvalidInput, "under noise beyond"),
-        (Workload.ranges(coded(1025), "a"), COST, TooLarge, "for 1,024 cells at most, or for boxes.*got 1,025"),
-        (Workload.boxes(coded(2, 1025), ["a", "b"]), COST, TooLarge, "got 1,025"),
-        (Workload.marginals(coded(*(2,) * 11), 2), COST, TooLarge, "got 2,048"),
+        (
+            Workload.ranges(coded(1025), "a"),
+            COST,
+            TooLarge,
+            "at most 1,024 combinations of values, or.*boxes.*are 1,025",
+        ),
+        (Workload.boxes(coded(2, 1025), ["a", "b"]), COST, TooLarge, "here are 1,025"),
+        (Workload.marginals(coded(*(2,) * 11), 2), COST, TooLarge, "here are 2,048"),
         (Workload.predicates(coded(3), "a in {}"), COST, InvalidInput, "the queries are all zero"),
     ],
 )

@@ -38,7 +38,8 @@ from qrelease.noise.calibration import selection_epsilon
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
-from qrelease.queries.workload import Workload
+from qrelease.queries.families import Residuals
+from qrelease.queries.workload import Group, Workload
 
 COSTS = [PureDP(0.5), ZCDP(0.05)]
 LAWS = {PureDP: "discrete Laplace", ZCDP: "discrete Gaussian", ApproxDP: "rounded Gaussian"}
@@ -326,11 +327,13 @@ def test_spends_say_what_was_drawn():
     door = private(random_table(PEOPLE, 20, 0), ZCDP(1.0))
     door.measure(Workload.marginals(PEOPLE, [["sex", "age"]]), ZCDP(0.25))
     door.measure(mixed(), ZCDP(0.25))
+    door.measure(Workload(PEOPLE, (Group((), Residuals(())),)), ZCDP(0.25))
     door.select(SCORES, 1, ZCDP(0.125), "exponential")
     door.count(ZCDP(0.125))
     assert [s.to_json() for s in door.spends] == [
         {"what": "measure cells of sex * age", "rho": 0.25},
         {"what": "measure 6 groups of queries", "rho": 0.25},
+        {"what": "measure residuals of all records", "rho": 0.25},
         {"what": "select by exponential", "rho": 0.125},
         {"what": "count the records", "rho": 0.125},
     ]

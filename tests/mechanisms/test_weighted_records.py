@@ -118,6 +118,13 @@ def test_without_a_delta_columns_alone_take_all_of_the_cost():
     assert {m.group.axes for m in made.measurements} == {(a,) for a in range(12)}
 
 
+@pytest.mark.parametrize("epsilon", [0.03, 0.001])
+def test_large_marginals_are_measured_at_a_small_epsilon(epsilon):
+    """The noise of a few thousand counts was refused, as beyond 2^40 in the units of a needlessly fine grid."""
+    domain = coded(16, 32, 9, 32, 16, 7, 15, 6, 5, 2, 32, 32, 32, 42, 2)
+    FittedRecords().check(Workload.marginals(domain, 3), ApproxDP(epsilon, 1e-9), Neighbours.ADD_REMOVE)
+
+
 @pytest.mark.parametrize(
     ("domain", "cost", "error", "why"),
     [

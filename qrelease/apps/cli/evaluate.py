@@ -128,9 +128,11 @@ def _judge(arguments: argparse.Namespace) -> None:
         if folder is not None:
             folder.chmod(0o700)  # what is written there is not private
         table = table_of(arguments)
-        release = None if arguments.release is None else _release(arguments.release, table.domain)
-        if release is not None:
-            synthetic, name = _synthetic_of(release, arguments.release), str(arguments.release)
+        release = None
+        if arguments.release is not None:
+            with elapsed("reading the release"):
+                release = _release(arguments.release, table.domain)
+                synthetic, name = _synthetic_of(release, arguments.release), str(arguments.release)
         else:
             synthetic, name = Table.read(arguments.synthetic, table.domain.of_rows), str(arguments.synthetic)
         targets = list(table.domain.names) if arguments.targets == ["all"] else arguments.targets

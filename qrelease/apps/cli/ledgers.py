@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,20 +69,23 @@ def check_affordable(
             check_room(ledger, cost, resumes=resumes, in_parts=in_parts)
 
 
-def new_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours, person: str | None = None) -> Ledger:
-    """A ledger with the asked total, or just this cost: for when nothing is left to refuse, so that none is left."""
+def new_ledger(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours, *tables: Source) -> Ledger:
+    """A ledger with the asked total, or just this cost: for when nothing is left to refuse, so that none is left.
+
+    tables  what it is for, the one whose records are persons' last
+    """
     from qrelease.privacy.ledger import Ledger
 
     path = ledger_path(arguments)
-    warn_of_another(arguments, path)
-    return Ledger.open(
-        path, _total(arguments, cost), dataset=dataset_of(arguments), neighbours=neighbours, person=person
-    )
+    warn_of_another(arguments, path, *tables)
+    total, person = _total(arguments, cost), tables[-1].person_column
+    return Ledger.open(path, total, dataset=dataset_of(arguments), neighbours=neighbours, person=person)
 
 
-def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours, person: str | None = None) -> Ledger:
+def ledger_of(arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours, *tables: Source) -> Ledger:
     """The ledger of this dataset, which is made where there is none: for when nothing is left to refuse."""
-    return known_ledger(arguments, cost, neighbours, person) or new_ledger(arguments, cost, neighbours, person)
+    known = known_ledger(arguments, cost, neighbours, tables[-1].person_column)
+    return known or new_ledger(arguments, cost, neighbours, *tables)
 
 
 def known_curator(
@@ -106,7 +110,7 @@ def new_curator(
     """The table with a ledger of its own, see `new_ledger`."""
     from qrelease.release.curator import Curator
 
-    ledger = closing.enter_context(new_ledger(arguments, cost, neighbours, table.person_column))
+    ledger = closing.enter_context(new_ledger(arguments, cost, neighbours, table))
     return Curator(table, ledger, entropy_of(arguments))
 
 
@@ -128,56 +132,77 @@ def _total(arguments: argparse.Namespace, cost: Cost) -> Cost:
     return cost
 
 
-def warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl) -> None:
-    """Before a ledger is made where the data have one beside them: two budgets are two promises, which add up."""
-    from qrelease.data.sources.files import SUFFIXES, dataset_name
+def warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl, *tables: Source) -> None:
+    """Before a ledger is made where the data have one beside them: two budgets are two promises, which add up.
 
+    A ledger is of these data if it says so: by the name of its dataset; by a charge for these very records under the
+    same schema; or as one of persons, by a column that these data have. What it does not say cannot be known: other
+    records, or another schema, under another name may be of the same people, and of that nothing is said.
+
+    tables  the records, where they are at hand
+    """
     if isinstance(arguments.data, str):  # on a server, which has no folder
         return
-    parent = getattr(arguments, "parent", None)
-    parents = [parent] if isinstance(parent, Path) else []
-    mine = [file.resolve() for file in (*_files_of(arguments.data), *parents)]
-    names, own = {dataset_of(arguments), *map(dataset_name, mine)}, path.resolve() if isinstance(path, Path) else None
-    likely: list[Path] = []
-    shared: dict[Path, str] = {}
-    for folder in sorted({file.parent for file in mine}):
-        # In a folder that may be entered and not listed, those are found whose names are known.
-        found = {*folder.glob("*.ledger"), *(folder / f"{name}.ledger" for name in names)}
-        beside = sorted(p for p in found if p != own and os.path.exists(p))
-        files: list[Path] = []
-        with suppress(OSError):
-            files = [f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES]
-        others = {dataset_name(f) for f in files if not any(map(f.samefile, filter(Path.exists, mine)))} - names
-        likely += [p for p in beside if p.stem not in others]
-        shared |= _of_same_persons([p for p in beside if p.stem in others], arguments)
-    for other, column in shared.items():
-        print(
-            f"warning: {other} is a ledger of persons by {column!r}, which these data have, too, and {path} is a second"
-            " budget: what a person whose records are in both is promised is the sum of both",
-            file=sys.stderr,
-        )
-    if likely:
-        print(
-            f"warning: {likely[0]} is a ledger beside these data already, and {path} is a second budget: what people"
-            " whose records are in the data of both are promised is the sum of both",
-            file=sys.stderr,
-        )
+    for other in _ledgers_beside(arguments, path):
+        why = _concerns(other, arguments, tables)
+        if why:
+            print(
+                f"warning: {other} is {why}, and {path} is a second budget: what people whose records are in the data"
+                " of both are promised is the sum of both",
+                file=sys.stderr,
+            )
 
 
-def _of_same_persons(ledgers: list[Path], arguments: argparse.Namespace) -> dict[Path, str]:
-    """Those of the ledgers whose unit is a person, by a column that these data have: and that column."""
+def _ledgers_beside(arguments: argparse.Namespace, path: Path | LedgerUrl) -> list[Path]:
+    """Those in the folders of the data, without the one that is charged."""
+    own = path.resolve() if isinstance(path, Path) else None
+    names, files = _names(arguments), _own_files(arguments)
+    # In a folder that may be entered and not listed, those are found whose names are known.
+    found = {p for f in files for p in (*f.parent.glob("*.ledger"), *(f.parent / f"{name}.ledger" for name in names))}
+    return sorted(p for p in found if p != own and os.path.exists(p))
+
+
+def _concerns(place: Path, arguments: argparse.Namespace, tables: Sequence[Source]) -> str:
+    """Whose ledger that is, where it is one of these data, by what it says; empty where it says no such thing."""
     from qrelease.data.sources.files import open_reader
     from qrelease.privacy.ledger import Ledger
 
-    found: dict[Path, str] = {}
-    for place in ledgers:
-        with suppress(QReleaseError):  # who opens it is told
-            with Ledger.open(place) as ledger:
-                person = ledger.person
-            header = open_reader(arguments.data, arguments.query, dialect_of(arguments)).header
-            if person is not None and person in header:
-                found[place] = person
-    return found
+    try:
+        with Ledger.open(place) as ledger:
+            if ledger.dataset in _names(arguments):
+                return f"a ledger of dataset {ledger.dataset!r}, as these data are called"
+            if any(ledger.has_charged(table.fingerprint) for table in tables):
+                return f"a ledger of dataset {ledger.dataset!r}, and was charged for these very records"
+            person = ledger.person
+    except QReleaseError:  # it cannot be read by whoever runs this, and has a name all the same
+        return (
+            "a ledger that cannot be read, and is called as these data are" if place.stem in _names(arguments) else ""
+        )
+    if person is None:
+        return ""
+    with suppress(QReleaseError):  # who opens it is told
+        if person in open_reader(arguments.data, arguments.query, dialect_of(arguments)).header:
+            return f"a ledger of persons by {person!r}, which these data have, too"
+    return ""
+
+
+def _names(arguments: argparse.Namespace) -> set[str]:
+    """What the dataset may be called: as it is said to be, and after each file of it, by all names that a file has."""
+    from qrelease.data.sources.files import SUFFIXES, dataset_name
+
+    found, mine = {dataset_of(arguments)}, _own_files(arguments)
+    for folder in {file.parent for file in mine}:
+        with suppress(OSError):
+            beside = [f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES and f.exists()]
+            found |= {dataset_name(f) for f in beside if any(map(f.samefile, filter(Path.exists, mine)))}
+    return found | set(map(dataset_name, mine))
+
+
+def _own_files(arguments: argparse.Namespace) -> list[Path]:
+    """The files that the tables are in, those of the parents too."""
+    parent = getattr(arguments, "parent", None)
+    parents = [parent] if isinstance(parent, Path) else []
+    return [file.resolve() for file in (*_files_of(arguments.data), *parents)]
 
 
 def ledger_path(arguments: argparse.Namespace) -> Path | LedgerUrl:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -252,7 +252,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
             whole, ledger, learned = cost, None, None
             if isinstance(table, Table) and table.domain.undecided:
                 cost = _check_open(arguments, mechanism, table, whole, disks)
-                ledger = closing.enter_context(ledger_of(arguments, whole, neighbours, table.person_column))
+                ledger = closing.enter_context(ledger_of(arguments, whole, neighbours, table))
                 learned = _learned(arguments, mechanism, table, whole, ledger)
                 table = table.viewed(learned.domain)
             workload = workload_of(arguments, table.domain)
@@ -261,7 +261,8 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
             else:  # it was told of the rows before the schema was learned
                 curator = Curator(table, ledger, entropy_of(arguments))
             public = public_records(arguments, table)
-            _check(arguments, mechanism, table, workload, cost, public)
+            with elapsed("checking what is asked"):
+                _check(arguments, mechanism, table, workload, cost, public)
             _check_disk(arguments, workload, disks, public)
             charging = None if curator is None or (learned is not None and learned.left) else curator.ledger
             _foretell(arguments, mechanism, workload, cost, charging, public)
@@ -269,8 +270,9 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
                 curator = new_curator(arguments, table, cost, neighbours, closing)
             ledger = curator.ledger
             paid = _paid(arguments, curator, mechanism, workload, cost, learned)
-            with elapsed("releasing"):
+            with elapsed("releasing") as at:
                 release = paid.release()
+                at("writing the files")
                 left_out = _saved(release, folder, out, arguments)
                 if key is not None:
                     checksums.sign(folder, key)
@@ -303,6 +305,7 @@ def _take_counts(arguments: argparse.Namespace) -> None:
 def _tell(arguments: argparse.Namespace, release: Release, out: Path, left_out: Mapping[str, str]) -> None:
     """Print what was released, why by this mechanism, where it is, and how well its records fit."""
     from qrelease.inference.synopsis import Fitted
+    from qrelease.release.few_records import few_records
 
     print(release)
     if arguments.mechanism == "auto":
@@ -312,6 +315,9 @@ def _tell(arguments: argparse.Namespace, release: Release, out: Path, left_out: 
     print(wrote(out))
     for name, why in left_out.items():
         print(f"no {name}: {why}")
+    few = few_records(release)
+    if few:
+        print(few)
     if isinstance(release.synopsis, Fitted):
         _tell_misfit(release.synopsis.misfit)
 
@@ -545,18 +551,20 @@ def _foretell(
         return
     _tell_unasked(arguments, workload)
     unit = Unit.of(Neighbours.parse(arguments.neighbours), workload.domain)
-    cost = unit.of_a_record(cost)
+    cost, whole, part = unit.of_a_record(cost), unit.of_a_record(cost), None
     if arguments.numbers is not None:
         from qrelease.mechanisms.number_sums import NumberSums
 
         if isinstance(mechanism, NumberSums) and mechanism.mechanism is not None:  # what its share will be like
-            cost, mechanism = mechanism.of_counts(workload, cost, unit.relation), mechanism.mechanism
+            part = partial(mechanism.of_counts, workload, neighbours=unit.relation)
+            cost, mechanism = part(whole), mechanism.mechanism
     among: tuple[Mechanism, ...] = (mechanism,)
     if arguments.mechanism == "auto":
         from qrelease.mechanisms.auto import foretold
 
         records = arguments.records if arguments.records is not None else public
-        told = foretold(workload, records, cost, unit.relation, table=_tabled(arguments))
+        with elapsed("predicting errors"):
+            told = foretold(workload, records, whole, unit.relation, table=_tabled(arguments), part=part)
         for line in told.lines if arguments.verbose else told.brief:
             print(f"qrelease: {_of_counts(arguments)}{line}", file=sys.stderr)
         among = told.among

@@ -63,7 +63,7 @@ def make_both(arguments: argparse.Namespace, mechanism: Mechanism) -> None:
             found.write(folder, arguments.rows)
             complete.close()  # it has its name before the ledger says that it is made
 
-        with ledger_of(arguments, cost, neighbours, tables.children.person_column) as ledger:
+        with ledger_of(arguments, cost, neighbours, tables.parents, tables.children) as ledger:
             for table in (tables.parents, tables.children):
                 told_of_rows(Curator(table, ledger, entropy_of(arguments)))
             with charging(arguments), elapsed("releasing"):

@@ -151,7 +151,7 @@ def _learn(arguments: argparse.Namespace) -> None:
     check_relation(table, neighbours)  # before there is a ledger
     with (
         written(arguments.out) as file,
-        ledger_of(arguments, cost, neighbours, table.person_column) as ledger,
+        ledger_of(arguments, cost, neighbours, table) as ledger,
     ):
         curator = told_of_rows(Curator(table, ledger, entropy_of(arguments)))
         with charging(arguments):

@@ -233,8 +233,7 @@ def released(
 def _labels(domain: Domain, group: Group, time: int) -> list[str]:
     """What the numbers of a measurement are called, the first of a group or a later one."""
     described = group.queries.to_json()
-    columns, kind = " * ".join(domain.names[a] for a in group.axes), described["type"]
-    of = f"the measurement of {kind} of {columns}" if columns else "the count of records"
+    of = f"the measurement of {described['type']} of {domain.named(group.axes)}"
     if not isinstance(group.queries, Cells):  # others on the same columns may differ in what the queries are
         of += f" (queries {crc32(repr(described).encode()):08x})"
     of += f", no. {time}" * (time > 1)

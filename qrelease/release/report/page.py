@@ -27,6 +27,7 @@ from qrelease.privacy.filters import Filter
 from qrelease.queries.families import Cells, Intervals, Queries, Residuals, Vectors
 from qrelease.queries.workload import Workload
 from qrelease.release.answer_table import MAX_ANSWERS
+from qrelease.release.few_records import few_records
 from qrelease.release.parameter_words import in_words
 from qrelease.release.promise import (
     at_most,
@@ -276,7 +277,9 @@ def _with_bar(value: float, bar: float) -> str:
 
 def _accuracy(release: Release) -> str:
     """What the error bars say of each answer, and the mechanism's theorem of all together, where there is one."""
-    return f"<h2>How accurate is this</h2>{_fit(release)}{_bars(release)}{_theorem(release)}{_files(release)}"
+    few = few_records(release)
+    said = f"<p><strong>{text(few)}</strong></p>" if few else ""
+    return f"<h2>How accurate is this</h2>{said}{_fit(release)}{_bars(release)}{_theorem(release)}{_files(release)}"
 
 
 def _fit(release: Release) -> str:

@@ -119,7 +119,7 @@ def test_the_data_under_a_second_hard_link_have_no_second_budget(
     assert release(out="second") == 2  # under the name that has the ledger it is as ever
     assert "budget exceeded" in capsys.readouterr().err
     assert main(["release", "hard.csv", *command[2:], "--ledger", "hard.ledger"]) == 0
-    assert "people.ledger is a ledger beside these data already" in capsys.readouterr().err
+    assert "people.ledger is a ledger of dataset 'people', as these data are called" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("how", ["symlink", "hard link"])
@@ -142,10 +142,10 @@ def test_a_pattern_of_links_to_the_data_has_no_second_budget(
 def test_many_files_have_one_ledger_beside_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for part in "12":
         (folder / f"part-{part}.csv").write_bytes((folder / "people.csv").read_bytes())
-    Ledger.open(folder / "older.ledger", PureDP(1.0)).close()
+    Ledger.open(folder / "older.ledger", PureDP(1.0), dataset="parts").close()
     command = ["release", "part-*.csv", "--dataset", "parts", "--schema", "people.toml", "--epsilon", "1"]
     assert main([*command, "--out", "first"]) == 0
-    assert "older.ledger is a ledger beside these data already" in capsys.readouterr().err
+    assert "older.ledger is a ledger of dataset 'parts', as these data are called" in capsys.readouterr().err
     assert main([*command, "--out", "second"]) == 2
     assert "budget exceeded" in capsys.readouterr().err
     assert sorted(file.name for file in folder.glob("*.ledger")) == ["older.ledger", "parts.ledger"]
@@ -189,7 +189,7 @@ def test_a_ledger_in_a_folder_that_cannot_be_listed_is_told(folder: Path) -> Non
     finally:
         folder.chmod(0o755)
     assert done.returncode == 0, done.stderr
-    assert "people.ledger is a ledger beside these data already" in done.stderr
+    assert "people.ledger is a ledger of dataset 'people', as these data are called" in done.stderr
 
 
 def test_a_dataset_can_be_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,7 +306,9 @@ def test_a_server_with_a_new_ledger_is_told_of_the_one_beside_the_data(asked):
     given = ["--epsilon", "1", "--alpha", "0.01", "--records", "20"]
     code, (told, line) = asked("serve", range(20), *given, "--ledger", "other.ledger")
     assert code == 2
-    assert "people.ledger is a ledger beside these data already, and other.ledger is a second budget" in told
+    assert (
+        "people.ledger is a ledger of dataset 'people', as these data are called, and other.ledger is a second" in told
+    )
     assert "alpha * records must be at least 2 counts" in line
     assert asked("serve", range(20), *given)[1][-1] == line
     assert not Path("other.ledger").exists()
@@ -321,7 +323,32 @@ def test_of_a_ledger_beside_the_parents_in_another_folder_it_is_told(in_folder, 
     Ledger.open("homes/homes.ledger", PureDP(1)).close()
     words = ["release", "people.csv", "--parent", "homes/homes.csv", "--schema", "both.toml", "--epsilon", "1"]
     assert main([*words, "--mechanism", "laplace", "--out", "out"]) == 0
-    assert f"{Path('homes/homes.ledger').resolve()} is a ledger beside these data already" in capsys.readouterr().err
+    said = f"{Path('homes/homes.ledger').resolve()} is a ledger of dataset 'homes', as these data are called"
+    assert said in capsys.readouterr().err
+
+
+def test_ledgers_of_other_tables_in_the_folder_are_not_warned_of(folder, capsys):
+    """Also where the file of their table is gone or has another name: they say what they are of."""
+    lines = (folder / "people.csv").read_text().splitlines()
+    (folder / "visits.csv").write_text("\n".join([lines[0], *lines[3:], ""]))
+    same = ["--schema", "people.toml", "--epsilon", "1", "--mechanism", "laplace"]
+    assert main(["release", "visits.csv", *same, "--out", "visits"]) == 0
+    (folder / "visits.csv").unlink()
+    Ledger.open(folder / "costs.ledger", PureDP(1.0)).close()
+    (folder / "damaged.ledger").write_bytes(b"none")
+    capsys.readouterr()
+    assert release() == 0
+    assert "second budget" not in capsys.readouterr().err
+
+
+def test_of_a_ledger_that_was_charged_for_the_very_records_under_another_name_it_is_told(folder, capsys):
+    assert release() == 0
+    lines = (folder / "people.csv").read_text().splitlines()
+    (folder / "copy.csv").write_text("\n".join([lines[0], *reversed(lines[1:]), ""]))
+    capsys.readouterr()
+    assert main(["release", "copy.csv", "--schema", "people.toml", "--epsilon", "1", "--out", "copied"]) == 0
+    said = "people.ledger is a ledger of dataset 'people', and was charged for these very records, and"
+    assert said in capsys.readouterr().err
 
 
 def test_of_a_ledger_of_the_same_persons_beside_another_table_it_is_told(in_folder, capsys):

@@ -155,7 +155,10 @@ def test_the_total_may_be_said_again(folder: Path, capsys: pytest.CaptureFixture
     assert main([*command, "1", "--out", str(folder / "3")]) == 2
     assert "has a total of epsilon=0.5, not epsilon=1; `qrelease ledger raise` changes it" in capsys.readouterr().err
     assert main([*command, "1", "--out", str(folder / "3"), "--ledger", str(folder / "other")]) == 0
-    assert f"{folder / 'people.ledger'} is a ledger beside these data already" in capsys.readouterr().err
+    assert (
+        f"{folder / 'people.ledger'} is a ledger of dataset 'people', as these data are called"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_total_is_that_of_the_ledger_where_there_is_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,37 @@
+"""One sentence for who sees error bars that are larger than the table: why, and what would help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qrelease.queries.workload import Workload
+from qrelease.release.promise import unit_names
+
+if TYPE_CHECKING:
+    from qrelease.release.release import Release
+
+_GROUPS = 200  # groups of queries that are looked at
+
+
+def few_records(release: Release) -> str:
+    """Why half of the error bars are wider than all records together, and what to do; empty where they are not.
+
+    By what was measured of each answer, where it was; else by what may be published of it.
+    """
+    groups = release.workload.groups
+    some = Workload(release.domain, groups[:: -(-len(groups) // _GROUPS)])
+    _, bars = release.error_bars(some)
+    if np.isnan(bars).any():
+        bars = np.where(np.isnan(bars), release.model_bars(some), bars)
+    known, total = bars[~np.isnan(bars)], release.synopsis.total
+    if not len(known) or np.median(known) <= total:
+        return ""
+    one, _ = unit_names(release)
+    return (
+        f"Half of the answers were measured no better than to ± {np.median(known):,.3g} records, which is more than all"
+        f" records together, of which there seem to be about {total:,.0f}: noise that hides any one {one} is as large"
+        f" for few records as for many, and {len(release.workload):,} answers share {release.cost}. A larger epsilon,"
+        " fewer questions or coarser columns make it smaller; with more records it would count for less."
+    )
