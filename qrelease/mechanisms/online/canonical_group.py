@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, final
@@ -97,12 +96,10 @@ class QueryReader:
         self._domain = domain
         self._texts: dict[str, CanonicalGroup] = {}
 
-    def read(self, query: str | Workload | CanonicalGroup | Sequence[CanonicalGroup]) -> list[CanonicalGroup]:
+    def read(self, query: str | Workload | CanonicalGroup) -> list[CanonicalGroup]:
         """The groups of a condition or of a workload. `InvalidInput` for what is no query over the domain."""
         if isinstance(query, CanonicalGroup):
             return [query]
-        if isinstance(query, list) and query and all(isinstance(group, CanonicalGroup) for group in query):
-            return query
         if isinstance(query, str):
             return [self._condition(query)]
         if not isinstance(query, Workload):

@@ -77,10 +77,8 @@ class AnsweringSession(Protocol):
     def answers(self, workload: Workload | CanonicalGroup, purse: Purse | None = None) -> list[OnlineAnswer]:
         """The answers to a workload."""
 
-    def quote(
-        self, query: str | Workload | CanonicalGroup | Sequence[CanonicalGroup], purse: Purse | None = None
-    ) -> Quote:
-        """What the answers would cost."""
+    def quotes(self, groups: Sequence[CanonicalGroup], purse: Purse | None = None) -> list[Quote]:
+        """What the answers to each family would cost."""
 
     def price(self, group: CanonicalGroup) -> Cost:
         """What a family costs by itself."""
@@ -220,7 +218,7 @@ def price(session: AnsweringSession, question: NumericQuestion) -> Cost | None:
 
 def _quotes(session: AnsweringSession, families: Families, purse: Purse | None) -> list[Quote]:
     """What the families of a question would cost now that are asked whatever comes out, and each step after them."""
-    return [session.quote(families.fixed(), purse), *(Quote(cost, "measured") for cost in _steps(session, families))]
+    return [*session.quotes(families.fixed(), purse), *(Quote(cost, "measured") for cost in _steps(session, families))]
 
 
 def _steps(session: AnsweringSession, families: Families) -> list[Cost]:

@@ -385,21 +385,23 @@ class OnlineSession:
     def _question(self, question: str | NumericQuestion | NumberWorkload) -> NumericQuestion:
         return NumericQuestion.of(self.domain, question)
 
-    def quote(
-        self, query: str | Workload | CanonicalGroup | Sequence[CanonicalGroup], purse: Purse | None = None
-    ) -> Quote:
+    def quote(self, query: str | Workload | CanonicalGroup, purse: Purse | None = None) -> Quote:
         """The most that answering would cost now, in all. Nothing is spent or written, and no news is read.
 
-        Each group of a workload, or of several, is priced as if it were asked for alone, but a synopsis once for all
-        that it answers. Raises as `answer` does.
+        Each group of a workload is priced as if it were asked for alone, but a synopsis once for all that it answers.
+        Raises as `answer` does.
         """
-        offers: list[Offer] = []
-        with self._lock:
-            self._check_kept()
-            found = [self._quoted(group, offers, purse) for group in self._reader.read(query)]
+        found = self._quotes(self._reader.read(query), purse)
         costs = [q.cost for q in found if q.cost is not None]
         source = next((q.source for q in found if q.cost is not None), found[0].source)
         return Quote(self._total(costs), source)
+
+    def quotes(self, groups: Sequence[CanonicalGroup], purse: Purse | None = None) -> list[Quote]:
+        """The same of several groups, a quote for each: what is bought in ρ and what in ε is told apart."""
+        return [
+            quote if quote.cost is None else replace(quote, cost=self._unit.of_the_unit(quote.cost))
+            for quote in self._quotes(groups, purse)
+        ]
 
     def price(self, group: CanonicalGroup) -> Cost:
         """What answers cost that are measured by themselves, whether or not that is covered."""
@@ -630,7 +632,7 @@ class OnlineSession:
 
     def _buy(self, group: CanonicalGroup | None, purse: Purse | None, *, sparse: bool) -> dict[str, Any]:
         """Charge for what is chosen; the entry that says so."""
-        purchase = self._chosen(group, purse, sparse=sparse)
+        purchase = self._chosen(group, self._state.tally, purse, sparse=sparse)
         self._charge(purchase, purse)
         return purchase.entry
 
@@ -645,9 +647,12 @@ class OnlineSession:
             raise AssertionError("what was covered a moment ago is not") from error
         return cost
 
-    def _chosen(self, group: CanonicalGroup | None, purse: Purse | None, *, sparse: bool) -> Purchase:
-        """The first that is covered of those that are worth buying; `BudgetExceeded` for the last of them."""
-        *better, last = self._choices(group, sparse=sparse)
+    def _chosen(self, group: CanonicalGroup | None, tally: Tally, purse: Purse | None, *, sparse: bool) -> Purchase:
+        """The first that is covered of those that are worth buying; `BudgetExceeded` for the last of them.
+
+        tally  what is spent before it; only what it costs by itself has to be covered now
+        """
+        *better, last = self._choices(group, tally, sparse=sparse)
         for purchase in better:
             with suppress(BudgetExceeded):
                 # A sparse vector may leave the answer to be bought after it.
@@ -657,11 +662,11 @@ class OnlineSession:
         self._check_covered(last.cost, purse)
         return last
 
-    def _choices(self, group: CanonicalGroup | None, *, sparse: bool) -> Iterator[Purchase]:
+    def _choices(self, group: CanonicalGroup | None, tally: Tally, *, sparse: bool) -> Iterator[Purchase]:
         if group is None:
             yield self._state.count()
             return
-        yield from self._state.policy.synopses(group, self._state.tally)
+        yield from self._state.policy.synopses(group, tally)
         vector = self._state.policy.sparse(group) if sparse and not self.listening else None
         if vector is not None:
             yield vector
@@ -695,8 +700,30 @@ class OnlineSession:
         room = left.rounded(up=False)
         return BudgetExceeded(f"{facts} (ask for at most the {room} that is left, or raise the total)", facts)
 
-    def _quoted(self, group: CanonicalGroup, offers: list[Offer], purse: Purse | None) -> Quote:
-        """The price of a group, when these synopses are bought already; a further one is added to them."""
+    def _quotes(self, groups: Sequence[CanonicalGroup], purse: Purse | None) -> list[Quote]:
+        """What each group costs one record, when a synopsis is bought once for all that it answers.
+
+        What is bought for one group decides in which currency a declared class is bought for the next.
+        """
+        offers: list[Offer] = []
+        found: list[Quote] = []
+        with self._lock:
+            self._check_kept()
+            tally = self._state.tally
+            for group in groups:
+                found.append(self._quoted(group, offers, tally, purse))
+                tally = self._after(tally, found[-1])
+        return found
+
+    def _after(self, tally: Tally, quote: Quote) -> Tally:
+        """What would be spent after a purchase; the same where the cap does not hold it, which its turn will show."""
+        with suppress(BudgetExceeded, InvalidInput):
+            return tally if quote.cost is None else after(self._cap, tally, quote.cost)
+        return tally
+
+    def _quoted(self, group: CanonicalGroup, offers: list[Offer], tally: Tally, purse: Purse | None) -> Quote:
+        """The price of a group, when these synopses are bought already, and so much is spent; a further synopsis is
+        added to them."""
         state = self._state
         if not state.missing(group):
             known = state.known(group.queries[0])
@@ -706,7 +733,7 @@ class OnlineSession:
             return Quote(None, "measured")
         if any(all(map(offer.answers, group.queries)) for offer in offers):
             return Quote(None, "synopsis")
-        purchase, alone = self._chosen(group, purse, sparse=not self.listening), state.policy.alone(group)
+        purchase, alone = self._chosen(group, tally, purse, sparse=not self.listening), state.policy.alone(group)
         if purchase.offer is not None:
             offers.append(purchase.offer)
         if purchase.kind == "sparse":

@@ -17,7 +17,7 @@ from qrelease.mechanisms.online.purchasing import POLICY
 from qrelease.mechanisms.online.quotes import Quote
 from qrelease.mechanisms.online.session import Online
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy import PureDP
+from qrelease.privacy import ApproxDP, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.canonical import canonical_name
 from qrelease.queries.classes import Conjunctions
@@ -198,8 +198,8 @@ class OffBy:
         told = self.told[np.arange(GROUPS), cells - 1].tolist(), self.errors[cells - 1].tolist()
         return [OnlineAnswer(value, error, "measured") for value, error in zip(*told, strict=True)]
 
-    def quote(self, query, purse=None):
-        return Quote(None, "cached")
+    def quotes(self, groups, purse=None):
+        return [Quote(None, "cached") for _ in groups]
 
     def price(self, group):
         return PureDP(1.0)
@@ -295,6 +295,15 @@ def test_a_synopsis_is_quoted_once_for_all_numbers_that_it_gives():
         quoted = session.quote_numbers("variance:delay by carrier")
         assert quoted.cost == session.quote("delay > 3").cost
         assert session.numbers("variance:delay by carrier")[0].cost == quoted.cost
+
+
+@pytest.mark.parametrize("neighbours", [ADD, SWAP])
+def test_numbers_of_which_some_are_bought_in_rho_and_some_in_epsilon_cost_no_more_than_quoted(neighbours):
+    mechanism = Online(alpha=0.05, beta=0.01, declared=Conjunctions(2))
+    with opened(mechanism, ApproxDP(50.0, 1e-6), neighbours, table()) as session:
+        text = "ratio:delay > 3 or carrier = AA"  # of which the met ones alone are no conjunction, bought in rho
+        quoted = session.quote_numbers(text).cost
+        assert session.numbers(text)[0].cost == quoted
 
 
 def test_a_synopsis_of_conjunctions_gives_numbers_for_nothing():
