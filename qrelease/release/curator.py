@@ -531,13 +531,15 @@ class Curator:
         """What was paid for the bins and categories of this schema, where the ledger has kept what was learned.
 
         Where one charge paid for them and for another release, that is what is told: what is over them is about the
-        same records, and no smaller cost is one in (ε, δ) that covers them.
+        same records, and no smaller cost is one in (ε, δ) that covers them. Bins and categories are as they were
+        learned, whatever else an entry says by now: of missing values, or of how its numbers are written.
         """
         found = []
         for entry, cost, names, drawn in learned_schemas(self._ledger):
             kept = domain_from_json(json.loads(drawn))
-            known = {a.name: a for a in kept}
-            columns = [a.name for a in self.domain if known.get(a.name) == a and f", {a.name}, " in f", {names}, "]
+            known = {a.name: (a.edges, a.categories) for a in kept}
+            there = [a.name for a in self.domain if known.get(a.name) == (a.edges, a.categories)]
+            columns = [name for name in there if f", {name}, " in f", {names}, "]
             found += [SchemaCost(tuple(columns), cost, entry)] if columns else []
         return tuple(found)
 

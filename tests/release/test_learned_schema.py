@@ -244,6 +244,16 @@ def test_another_release_over_a_schema_that_a_release_was_charged_with_says_what
     assert checks["ledger"].holds, checks["ledger"]
 
 
+def test_what_bins_and_categories_cost_is_told_whatever_else_their_entries_say_by_now(tmp_path):
+    with Ledger.open(tmp_path / "towns.ledger", ApproxDP(4.0, 1e-5), dataset="towns") as ledger:
+        domain = Curator(Table.from_frame(frame(), OPEN), ledger).learn(COST).domain
+        edited = replace(domain["hours"], missing=("?", "none"), shape=())
+        domain = replace(domain, attributes=tuple(edited if a.name == "hours" else a for a in domain))
+        asked = Laplace(), Workload.marginals(domain, 1), PureDP(0.25)
+        release = Curator(Table.from_frame(frame(), domain), ledger).release(*asked, changed_rows=True)
+    assert [p.columns for p in release.learned] == [("hours", "town")]
+
+
 @pytest.mark.parametrize("of_persons", [False, True])
 def test_a_schema_that_was_drawn_for_other_parts_of_its_cost_is_refused(of_persons, tmp_path):
     """A version that divides otherwise would say of each column a cost that it was not drawn for."""
