@@ -95,7 +95,10 @@ _OTHERWISE: Mapping[str, tuple[re.Pattern[str], str]] = {
 """How dates and numbers are often written that are read as texts, and what a reviewer is told of them."""
 
 _OFFSET = re.compile(r"\d{4}-\d{2}-\d{2}[T ].*(Z|[+-]\d{2}(:?\d{2})?)")
-_ZONED = "its moments have an offset from UTC, and on which day they are depends on the time zone: write local dates"
+_ZONED = (
+    "its moments have an offset from UTC, and on which day they are depends on the time zone: write local dates, or"
+    ' give kind = "date", within, bins and step = "minute", as --learn does: then they are taken in UTC'
+)
 
 _MOSTLY = 0.95  # of its values, for what a column looks like
 

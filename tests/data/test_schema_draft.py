@@ -185,7 +185,9 @@ def test_points_that_may_mark_thousands_are_asked_about(write):
 
 def test_moments_with_an_offset_are_left_out_as_they_would_be_refused(write):
     data = write("at,sex\n" + "".join(f"2024-01-{i % 28 + 1:02d}T08:00:00Z,{i % 2}\n" for i in range(100)), "t.csv")
-    assert "time zone" in drafted(data).left_out["at"]
+    told = drafted(data).left_out["at"]
+    assert "time zone" in told
+    assert 'step = "minute"' in told
     assert "at" not in drafted(data, learn=True).left_out
 
 
