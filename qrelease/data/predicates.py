@@ -255,8 +255,8 @@ def _tokens(text: str) -> Iterator[_Token]:
             start = len(text) - len(text[place:].lstrip())
             wrong = "a quote that is not closed" if text[start] in "'\"`" else f"the character {text[start]!r}"
             raise InvalidInput(
-                f"condition, position {start + 1}: {wrong}; names and values with other characters "
-                "than letters, digits and _ - . go in quotes"
+                f"condition, position {start + 1}: {wrong}; with other characters than letters, digits and _ - . names"
+                " go in double quotes and values in single ones"
             )
         kind = str(match.lastgroup)
         found = match.group(kind)
@@ -348,7 +348,11 @@ class _Parser:
     def _comparison(self) -> _Node:
         kind, name, position = self.now
         if kind not in ("bare", "name"):
-            self._fail("a column name")
+            named = kind == "quoted" and name in self.domain.names
+            self._fail(
+                "a column name",
+                "; names go without quotes, or in double ones: " + conditions.name_text(name) if named else "",
+            )
         self.now = next(self.rest)
         if name not in self.domain.names:
             names = ", ".join(map(conditions.name_text, self.domain.names))

@@ -95,7 +95,10 @@ _OTHERWISE: Mapping[str, tuple[re.Pattern[str], str]] = {
 """How dates and numbers are often written that are read as texts, and what a reviewer is told of them."""
 
 _OFFSET = re.compile(r"\d{4}-\d{2}-\d{2}[T ].*(Z|[+-]\d{2}(:?\d{2})?)")
-_ZONED = "its moments have an offset from UTC, and on which day they are depends on the time zone: write local dates"
+_ZONED = (
+    "its moments have an offset from UTC, and on which day they are depends on the time zone: write local dates, or"
+    ' give kind = "date", within, bins and step = "minute", as --learn does: then they are taken in UTC'
+)
 
 _MOSTLY = 0.95  # of its values, for what a column looks like
 
@@ -425,7 +428,11 @@ class _Column:
     def hint(self) -> str:
         """What texts that look like dates or numbers should be written like; empty for others."""
         alike = (said for name, (_, said) in _OTHERWISE.items() if self.otherwise[name] >= _MOSTLY * self.records)
-        return next(alike, "") if self.kind == "text" else ""
+        said = next(alike, "") if self.kind == "text" else ""
+        formats = [f'"{way.format}"' for way in self.ways or () if way.format]
+        if said == _OTHERWISE["date"][1] and len(formats) > 1:  # days up to the 12th say nothing of the order
+            said = f'they look like dates: give kind = "date", and as format the right one of {" and ".join(formats)}'
+        return said
 
     def unusable(self) -> str | None:
         """Why the column cannot be an attribute, None if it can."""

@@ -194,7 +194,7 @@ class NumbersForecast:
 
     def __str__(self) -> str:
         of = f", each of {self.groups:,} groups" if self.groups > 1 else ", of one group"
-        way = f"; {self.way}" if self.way else ""
+        way = f"; {self.way}, if the release too is told --records" if self.way else ""
         return f"  {self.question}: ± {self.half_width:.3g}{of} of {self.records:,.0f} records{way}"
 
 
@@ -665,6 +665,8 @@ class Setting:
             note = str(error)
         seconds = None if seconds is None else pace() * seconds
         epsilon, records = None, None
+        if not note and typical is None and average is None and promised is not None and promised > 1:
+            note = "what its theorem promises of the worst case is more than all records at this cost"
         if target is not None:
             epsilon, records = self.least_epsilon(name, target), self.least_records(name, target, cost)
             if promised is not None and epsilon is None:

@@ -422,6 +422,8 @@ class MeasuredSums:
                 np.where(nearer, one, other)
                 for one, other in zip((shrunk, below, upto), (value, low, high), strict=True)
             )
+            together = self._of_lost_groups(asked, needs.axes, estimates.variances, noisy)
+            model = np.where(np.isnan(together), model, np.clip(together, model_low, model_high))
         keys = np.repeat(_keys(asked), len(probabilities), axis=0)
         unbiased: list[Floats] = [part.reshape(-1) for part in (value, low, high)]
         shrunk_to: list[Floats] = [part.reshape(-1) for part in (model, model_low, model_high)]
@@ -429,6 +431,27 @@ class MeasuredSums:
         value, low, high = unbiased
         model, model_low, model_high = shrunk_to
         return NumberTable(asked, keys, value, low, high, count, error, model, model_low, model_high)
+
+    def _of_lost_groups(
+        self, asked: NumericQuestion, axes: Axes, variances: Mapping[Axes, float], noisy: Floats
+    ) -> Floats:
+        """The quantiles of all groups together, for those whose own counts the noise drowns, (groups, p); else NaN.
+
+        Where larger tables were measured much better than this one, as where hardly anything was spent on how two
+        columns go together, the noise of the groups cancels out in their sum: what they say one by one, however it is
+        shrunk, is noise, but what they say together is not.
+        """
+        z, total, everybody = _NORMAL, noisy.sum(axis=1), replace(asked, by=())
+        found = np.full((len(noisy), len(asked.probabilities)), np.nan)
+        all_of_them = cell_quantiles(asked.attribute, noisy.sum(axis=0, keepdims=True), np.array(asked.probabilities))[
+            0
+        ]
+        for i, p in enumerate(asked.probabilities):
+            own = np.median(self._running_spread(asked, axes, variances, p), axis=1)
+            whole = float(np.median(self._running_spread(everybody, axes, variances, p)))
+            if z * whole < total.sum():
+                found[z * own > np.maximum(total, 0.0), i] = all_of_them[i]
+        return found
 
     def _ordered(self, axes: Sequence[int]) -> tuple[int, ...]:
         """How many cells of each column are in order, which come first; 0 where they are in none."""

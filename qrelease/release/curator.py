@@ -933,6 +933,12 @@ def _check_mechanism(mechanism: object) -> None:
     """Raise `InvalidInput` for what is no mechanism."""
     _check_made(mechanism)
     if not isinstance(mechanism, Mechanism):
+        lacking = [name for name in ("name", "check", "release") if not hasattr(mechanism, name)]
+        if hasattr(mechanism, "release"):  # one of the user's own, that is not finished
+            raise InvalidInput(
+                f"a mechanism has name, check(workload, cost, neighbours) and release(private, workload, cost):"
+                f" {type(mechanism).__name__} has no {' and no '.join(lacking)}"
+            )
         raise InvalidInput(f"a release takes a mechanism such as MWEM(), not an online one, got {mechanism!r}")
 
 

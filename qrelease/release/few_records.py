@@ -29,9 +29,16 @@ def few_records(release: Release) -> str:
     if not len(known) or np.median(known) <= total:
         return ""
     one, _ = unit_names(release)
+    published = release.model_bars(some)
+    half = np.median(published[~np.isnan(published)]) if release.synopsis.has_table else np.inf
+    leaning = (  # where hardly anything was spent on them, since a model of fewer columns was foreseen to be nearer
+        " What is published of them is from the model, which was told more of fewer columns: half of its bars are"
+        f" within ± {half:,.3g}."
+    ) * bool(half <= total / 2)
     return (
         f"Half of the answers were measured no better than to ± {np.median(known):,.3g} records, which is more than all"
         f" records together, of which there seem to be about {total:,.0f}: noise that hides any one {one} is as large"
-        f" for few records as for many, and {len(release.workload):,} answers share {release.cost}. A larger epsilon,"
-        " fewer questions or coarser columns make it smaller; with more records it would count for less."
+        f" for few records as for many, and {len(release.workload):,} answers share {release.cost:.6g}. A larger"
+        " epsilon, fewer questions or coarser columns make it smaller; with more records it would count for less."
+        f"{leaning}"
     )

@@ -112,6 +112,12 @@ def test_texts_that_look_like_numbers_or_dates_are_told_with_how_to_write_them(w
     assert found.left_out.get("given", "").partition("; they ")[2].partition(":")[0] == hint
 
 
+def test_of_dates_that_may_be_written_in_two_ways_both_are_told(write):
+    rows = "".join(f"05/{i % 10 + 1:02d}/2024 08:{i % 60:02d}:{i // 60:02d},{i % 2}\n" for i in range(250))
+    told = drafted(write(f"given,sex\n{rows}", "t.csv")).left_out["given"]
+    assert told.endswith('as format the right one of "%d/%m/%Y %H:%M:%S" and "%m/%d/%Y %H:%M:%S"')
+
+
 def test_texts_that_tell_persons_apart_and_come_again_are_told_as_such(write):
     rows = "".join(f"P{i % 150},{i % 2}\n" for i in range(600))
     assert "--person patient" in drafted(write("patient,sex\n" + rows, "t.csv")).left_out["patient"]
@@ -185,7 +191,9 @@ def test_points_that_may_mark_thousands_are_asked_about(write):
 
 def test_moments_with_an_offset_are_left_out_as_they_would_be_refused(write):
     data = write("at,sex\n" + "".join(f"2024-01-{i % 28 + 1:02d}T08:00:00Z,{i % 2}\n" for i in range(100)), "t.csv")
-    assert "time zone" in drafted(data).left_out["at"]
+    told = drafted(data).left_out["at"]
+    assert "time zone" in told
+    assert 'step = "minute"' in told
     assert "at" not in drafted(data, learn=True).left_out
 
 

@@ -15,7 +15,7 @@ from qrelease._util import memory
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.planning import CONTENDERS, Setting, least_enough, plan
+from qrelease.evaluation.planning import CONTENDERS, NumbersForecast, Setting, least_enough, plan
 from qrelease.mechanisms import additive_noise
 from qrelease.mechanisms.accuracy import Promising
 from qrelease.mechanisms.auto import Auto, choose
@@ -464,3 +464,15 @@ def test_a_net_of_small_databases_where_there_are_no_ranges(quick_nets):
 def test_bad_plans(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         plan(PAIRS, arguments.pop("n", 1000), **{"trials": 0, **arguments})
+
+
+def test_whoever_is_vacuous_and_not_simulated_has_a_reason():
+    domain = coded(*[8] * 6)
+    found = plan(Workload.marginals(domain, 2), 9_000, epsilon=0.2, delta=1e-6, trials=0)
+    assert all(q.note for q in found.forecasts if not q.says_something)
+
+
+def test_a_quantile_that_would_be_chosen_is_told_with_what_the_release_has_to_be_told():
+    chosen = NumbersForecast("quantile(.5):x", 1, 500.0, 2.0, "each chosen among 9 cells by permute-and-flip")
+    assert str(chosen).endswith("; each chosen among 9 cells by permute-and-flip, if the release too is told --records")
+    assert "--records" not in str(NumbersForecast("mean:x", 1, 500.0, 2.0))

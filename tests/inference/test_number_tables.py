@@ -237,6 +237,25 @@ def test_a_group_that_is_lost_in_noise_has_the_quantile_of_the_others():
     assert model < 0.8 * value
 
 
+def test_groups_of_which_only_the_sum_was_measured_well_have_the_quantile_of_all():
+    """Where hardly anything was spent on how two columns go together, no group's own counts say anything."""
+    domain = Domain.coded({"x": 10, "g": 4})
+    exact = np.outer(np.arange(10, 0, -1.0) ** 2, [40.0, 20.0, 5.0, 5.0])
+    pairs, singles = Workload.marginals(domain, 2), Workload.marginals(domain, 1)
+    fine, coarse = (noise_for(w, ZCDP(rho), Neighbours.ADD_REMOVE)[0] for w, rho in ((singles, 1.0), (pairs, 1e-10)))
+    rng = np.random.default_rng(0)
+    by_x, by_g = (g for g in singles.groups)
+    measured = [
+        Measurement(by_x, exact.sum(axis=1), fine),
+        Measurement(by_g, exact.sum(axis=0), fine),
+        Measurement(pairs.groups[0], exact.reshape(-1) + rng.normal(0, coarse.scale, 40), coarse),
+    ]
+    found = MeasuredSums(domain, ("count",), {}, (), (), None).answer("quantile(.5):x by g", measured)
+    assert (np.abs(found.value - 2) > 2).any()
+    assert (np.abs(found.model - 2) <= 1).all()
+    assert ((found.model_low <= found.model) & (found.model <= found.model_high)).all()
+
+
 def test_a_quantile_by_other_groups_is_not_measured():
     with pytest.raises(InvalidInput, match="was not measured by g \\* h"):
         measured(0).answer("quantile(.5):x by g where h = 1")

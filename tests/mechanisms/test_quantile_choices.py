@@ -443,7 +443,9 @@ def test_forged_choices_are_refused(tmp_path, change, said):
         qr.load(tmp_path / "out")
 
 
-@pytest.mark.parametrize(("told", "why"), [(False, "do not say for which cost"), (True, "are not the 3 that rho=")])
+@pytest.mark.parametrize(
+    ("told", "why"), [(False, "do not say of which questions and for which cost"), (True, "are not the 3 that rho=")]
+)
 def test_choices_that_nobody_paid_for_do_not_hold(tmp_path, told, why):
     release, other = released([FEW], ZCDP(0.5), quantiles="counts"), released([FEW], ZCDP(0.5), records=20_000)
     said = {name: value for name, value in other.parameters.items() if name == "chosen_quantiles" and told}

@@ -159,6 +159,18 @@ def test_only_the_systems_entropy_makes_a_release_secure(ledger):
     assert Curator(TABLE, ledger, Entropy.insecure(1)).release(Laplace(), PAIRS, PureDP(0.01)).insecure
 
 
+def test_what_a_mechanism_of_ones_own_lacks_is_named():
+    class Unfinished:
+        def release(self, private, workload, cost):
+            raise NotImplementedError
+
+    with Ledger.open(None, PureDP(1.0)) as ledger:
+        curator = Curator(random_table(PEOPLE, 9, 0), ledger, Entropy.insecure(0))
+        with pytest.raises(InvalidInput, match="Unfinished has no name and no check"):
+            curator.release(Unfinished(), Workload.marginals(PEOPLE, 1), PureDP(1.0))
+        assert ledger.spent is None
+
+
 @pytest.mark.parametrize("wrong", [PrivateMultiplicativeWeights(), None, "mwem"])
 def test_a_release_takes_a_mechanism_of_releases(wrong):
     with Ledger.open(None, PureDP(1.0)) as ledger:

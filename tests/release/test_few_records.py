@@ -29,6 +29,8 @@ def test_of_a_survey_of_sixty_people_it_is_said_why_bars_are_larger_than_the_tab
     assert said.startswith(f"Half of the answers were measured no better than to ± {half:,.3g} records")
     assert f"about {release.synopsis.total:,.0f}: " in said
     assert f"{len(PAIRS)} answers share epsilon=0.1. A larger epsilon, fewer questions or coarser columns" in said
+    published = np.median(release.model_bars(PAIRS))
+    assert (f"half of its bars are within ± {published:,.3g}." in said) == (published <= release.synopsis.total / 2)
     assert f"<h2>How accurate is this</h2><p><strong>{said}</strong></p>" in html(release)
 
 

@@ -29,7 +29,6 @@ from qrelease.apps.cli.shared import (
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from qrelease.data.domain import Domain
     from qrelease.data.table import Table
     from qrelease.release.release import Release
 
@@ -122,16 +121,23 @@ def _judge(arguments: argparse.Namespace) -> None:
     from qrelease.evaluation.quality.published import published
     from qrelease.evaluation.quality.quality import quality
     from qrelease.release import writer
+    from qrelease.release.reader import load
 
     with ExitStack() as written:
         folder = None if arguments.out is None else written.enter_context(writer.new_folder(arguments.out))
         if folder is not None:
             folder.chmod(0o700)  # what is written there is not private
-        table = table_of(arguments)
+        table = table_of(arguments, undecided=arguments.release is not None)
         release = None
         if arguments.release is not None:
             with elapsed("reading the release"):
-                release = _release(arguments.release, table.domain)
+                release = load(arguments.release)
+                if table.domain.undecided:  # it was learned for this release, which says what
+                    table = table.viewed(release.domain)
+                if release.domain != table.domain:
+                    raise InvalidInput(
+                        f"{arguments.release} was made with another schema or other columns: give those of the release"
+                    )
                 synthetic, name = _synthetic_of(release, arguments.release), str(arguments.release)
         else:
             synthetic, name = Table.read(arguments.synthetic, table.domain.of_rows), str(arguments.synthetic)
@@ -145,16 +151,6 @@ def _judge(arguments: argparse.Namespace) -> None:
     print(json.dumps(found.to_json(), ensure_ascii=False) if arguments.json else found)
     if arguments.out is not None:
         print(f"{wrote(arguments.out)}: NOT PRIVATE", file=sys.stderr)
-
-
-def _release(folder: Path, domain: Domain) -> Release:
-    """The release of a folder; `InvalidInput` where it is over another domain."""
-    from qrelease.release.reader import load
-
-    release = load(folder)
-    if release.domain != domain:
-        raise InvalidInput(f"{folder} was made with another schema or other columns: give those of the release")
-    return release
 
 
 def _synthetic_of(release: Release, folder: Path) -> Table:

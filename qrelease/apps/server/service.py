@@ -81,6 +81,11 @@ def _so_far(taken: float, found: int, questions: Sequence[Question | NumberQuest
     if not found and not taken:
         return "nothing was charged"
     asked = sum(question.given for question in questions)
+    if not found:  # of a quantile, which is looked for step by step
+        return (
+            f"{six_digits(taken)} of your budget was charged for the first steps towards an answer: what they found is"
+            " kept, and free when you ask again"
+        )
     return (
         f"{found:,} of {asked:,} answers were found before, for which {six_digits(taken)} of your budget was charged:"
         " they are kept, and free when you ask for them again"

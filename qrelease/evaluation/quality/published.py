@@ -87,6 +87,9 @@ def published_lines(found: Sequence[Published]) -> list[str]:
     rows = aligned(
         [("published, against the real table", "RMSE", "median bar", "bars that hold"), *(p.cells for p in told)]
     )
+    notes = {p.note for p in told if p.note}
+    if len(notes) == 1 and all(p.note for p in told):  # the same of all: said once
+        return [*rows, *notes, *(str(p) for p in found if not p.lines)]
     noted = [f"{row} ({p.note})" if p.note else row for row, p in zip(rows[1:], told, strict=True)]
     return [rows[0], *noted, *(str(p) for p in found if not p.lines)]
 

@@ -283,7 +283,7 @@ class SessionState:
         epsilon = self._next_epsilon
         if epsilon > self._largest_count:
             raise InvalidInput(
-                f"there are too few records for answers within alpha={self._alpha:g} of them at {self.cap}: "
+                f"there are too few records for answers within alpha={self._alpha:g} of them at {self.cap:.6g}: "
                 f"take a larger alpha"
             )
         in_rho = self.prices.gaussian and self.policy.outright_delta(self.tally) is None

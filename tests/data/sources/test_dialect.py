@@ -122,10 +122,10 @@ def test_what_is_no_dialect_is_refused_by_the_name_of_its_option(wrong, message)
 @pytest.mark.parametrize(
     ("content", "said", "message"),
     [
-        (b"a;b\n1;2\n", {}, "separated by ';'; say --separator"),
-        (b"a,b\n1,2\n", {"separator": ";"}, "separated by ','; say --separator"),
-        (b"a\n\xe9\n", {}, "say its --encoding"),
-        (codecs.BOM_UTF16_LE + "a\n1\n".encode("utf-16-le"), {}, "say its --encoding"),
+        (b"a;b\n1;2\n", {}, "separated by ';'; say --separator ';'"),
+        (b"a,b\n1,2\n", {"separator": ";"}, "separated by ','; say --separator ','"),
+        (b"a\n\xe9\n", {}, "say its --encoding: cp1252, perhaps"),
+        (codecs.BOM_UTF16_LE + "a\n1\n".encode("utf-16-le"), {}, "say its --encoding: utf-16, perhaps"),
         (b"a\n\xe9\n1\n", {"encoding": "utf-16"}, "is not utf-16; say its --encoding"),
     ],
 )

@@ -14,7 +14,7 @@ from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.quality import page
-from qrelease.evaluation.quality.published import Published, exact_numbers, published
+from qrelease.evaluation.quality.published import Published, exact_numbers, published, published_lines
 from qrelease.evaluation.quality.quality import quality
 
 PAY = Attribute("pay", "number", edges=(0, 5, 10), within=(0, 10), step=0.5, missing=("",))
@@ -142,3 +142,10 @@ def test_a_release_is_judged_by_all_that_it_publishes(tmp_path):
     content = json.loads((tmp_path / "quality.json").read_text())
     assert [line["what"] for line in content["published"]] == [p.what for p in found]
     assert "answer ± model_95" in str(judged)
+
+
+def test_a_note_of_all_lines_is_said_once():
+    lines = [Published(what, 5, 1.0, 5, 2.0, 1.0, "of all records") for what in ("answer", "noisy")]
+    told = published_lines(lines)
+    assert [line.count("of all records") for line in told] == [0, 0, 0, 1]
+    assert published_lines([lines[0], replace(lines[1], note="")])[1].endswith(" (of all records)")
