@@ -11,13 +11,15 @@ A condition that one cell of its columns' marginal meets is that cell.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
 from qrelease._util.typing import Axes, Floats
+from qrelease.errors import InvalidInput
 from qrelease.inference.synopsis import SelfAssessed
 from qrelease.noise.distributions import half_widths
 from qrelease.queries.families import Cells, Vectors
@@ -67,19 +69,27 @@ def from_numbers(release: Release, axes: Axes) -> bool:
     return sums.counts(()).gives(axes) or not release.synopsis.has_table
 
 
-def with_numbers(release: Release, workload: Workload, found: PublishedCounts) -> PublishedCounts:
-    """What is published of a workload, by the counts of the synopsis and those that were measured with numbers."""
+def with_numbers(
+    release: Release, workload: Workload, of_synopsis: Callable[[Workload], PublishedCounts]
+) -> PublishedCounts:
+    """What is published of a workload, by the counts of the synopsis and those that were measured with numbers.
+
+    of_synopsis  what the synopsis tells of some of its groups: it may not be able to answer the others
+    """
     sums = release.measured_sums
     if sums is None:
-        return found
-    parts = [found.answers.copy(), found.noisy.copy(), found.widths.copy(), found.bars.copy()]
-    known: dict[Axes, bool] = {}
-    for group, (first, last) in zip(workload.groups, pairwise(workload.bounds.tolist()), strict=True):
-        axes = group.axes
-        if known.setdefault(axes, from_numbers(release, axes)):
-            for part, better in zip(parts, _of_group(release, sums, group), strict=True):
-                part[first:last] = better
-    return PublishedCounts(*parts)
+        return of_synopsis(workload)
+    theirs = {axes: from_numbers(release, axes) for axes in {group.axes for group in workload.groups}}
+    own = tuple(group for group in workload.groups if not theirs[group.axes])
+    found = of_synopsis(Workload(workload.domain, own)) if own else None
+    parts, at = [], 0
+    for group in workload.groups:
+        if found is None or theirs[group.axes]:
+            parts.append(_of_group(release, sums, group))
+        else:
+            place = slice(at, at := at + group.queries.count)
+            parts.append((found.answers[place], found.noisy[place], found.widths[place], found.bars[place]))
+    return PublishedCounts(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def as_cell(asked: Workload) -> tuple[Workload, int]:
@@ -99,12 +109,17 @@ def count_table(release: Release, sums: MeasuredSums, axes: Axes) -> NumberTable
 
 
 def group_sizes(release: Release, question: NumericQuestion) -> Floats | None:
-    """How many records each group of a question has, (groups,); None where not all of them count in it."""
+    """How many records each group of a question has, (groups,).
+
+    None where not all of them count in it, and where nothing tells: no counts were measured with sums.
+    """
     if question.where or (question.column and question.attribute.missing):
         return None
     counts = NumericQuestion(question.domain, "count", by=question.by)
-    found = counts_of(counts, lambda asked: [release.published(asked).answers])
-    return None if found is None else found[0]
+    with suppress(InvalidInput):
+        found = counts_of(counts, lambda asked: [release.published(asked).answers])
+        return None if found is None else found[0]
+    return None
 
 
 def _of_group(release: Release, sums: MeasuredSums, group: Group) -> tuple[Floats, Floats, Floats, Floats]:

@@ -550,7 +550,10 @@ class Release:
         InvalidInput
             For queries that the synopsis cannot answer.
         """
-        asked = self._asked(workload)
+        return with_numbers(self, self._asked(workload), self._of_synopsis)
+
+    def _of_synopsis(self, asked: Workload) -> PublishedCounts:
+        """The same of the synopsis alone, without the counts that were measured with numbers."""
         answers, (noisy, widths) = self.synopsis.answer(asked), self.measured_bars(asked)
         if isinstance(self.synopsis, Answers):  # a sum of many cells, of which those below 0 were raised, is too large
             own = np.repeat([g in self.workload.groups for g in asked.groups], np.diff(asked.bounds))
@@ -559,7 +562,7 @@ class Release:
         if isinstance(self.synopsis, SelfAssessed):
             model = self.synopsis.model_bars(asked)
         bars = published(asked, answers, model, noisy, widths, self._margin_bars)
-        return with_numbers(self, asked, PublishedCounts(answers, noisy, widths, bars))
+        return PublishedCounts(answers, noisy, widths, bars)
 
     def model_bars(self, workload: Workload | None = None) -> Floats:
         """Half-widths of the 95 % error bars around the release's own answers: those to publish.

@@ -174,6 +174,7 @@ HANDLERS = {
     "evaluation/planning.py promised": "a plan reads no data",
     "evaluation/planning.py taken": "a plan reads no data",
     "evaluation/planning.py quote": "a plan reads no data",
+    "apps/cli/ledgers.py _concerns": "it looks at the ledgers beside, before any charge, for the data holder alone",
     "apps/cli/release.py _check_open": "it asks within memory.unused",
     "apps/cli/release.py _foretell": "it asks whether the ledger covers a cost, for the data holder alone",
     "apps/server/app.py responded": "it ends the request, with one and the same 503",
@@ -186,7 +187,7 @@ HANDLERS = {
     "apps/server/reloading.py keep_serving": "it has read no data, and the operator alone reads it",
     "apps/server/reloading.py _serve": "it ends the process, and the operator alone reads it",
     "inference/median_rule.py _proved": "it is asked about public numbers",
-    "evaluation/verify.py verify": "it looks at a release, which is public",
+    "evaluation/verify.py _verified": "it looks at a release, which is public",
     "evaluation/verify.py _total": "it looks at a release, which is public",
     "evaluation/verify.py _records": "it looks at a release, which is public",
 }

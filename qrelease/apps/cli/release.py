@@ -231,6 +231,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     from qrelease.privacy import Neighbours
     from qrelease.release import checksums, writer
     from qrelease.release.curator import Curator
+    from qrelease.release.few_records import few_records
     from qrelease.release.synthetic import check_rows
 
     key = None if arguments.sign is None else checksums.private_key(arguments.sign)
@@ -281,6 +282,8 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
         _tell(arguments, release, out, left_out)
         if arguments.insecure_seed is None or arguments.ledger:
             print(f"spent in all: {told(ledger.spent)} of {told(ledger.total)} (ledger {ledger_path(arguments)})")
+        if few := few_records(release):
+            print(few)
     warn_of_delta(whole)
 
 
@@ -305,7 +308,6 @@ def _take_counts(arguments: argparse.Namespace) -> None:
 def _tell(arguments: argparse.Namespace, release: Release, out: Path, left_out: Mapping[str, str]) -> None:
     """Print what was released, why by this mechanism, where it is, and how well its records fit."""
     from qrelease.inference.synopsis import Fitted
-    from qrelease.release.few_records import few_records
 
     print(release)
     if arguments.mechanism == "auto":
@@ -315,9 +317,6 @@ def _tell(arguments: argparse.Namespace, release: Release, out: Path, left_out: 
     print(wrote(out))
     for name, why in left_out.items():
         print(f"no {name}: {why}")
-    few = few_records(release)
-    if few:
-        print(few)
     if isinstance(release.synopsis, Fitted):
         _tell_misfit(release.synopsis.misfit)
 

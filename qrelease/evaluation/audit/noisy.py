@@ -146,7 +146,20 @@ _SESSIONS: Final = (
     Field("session/error/0/numbers/*", "a noisy number of records that is too small", ("online",), _ADD_REMOVE),
 )
 
+_HINT: Final = "told where noisy error bars are wider than a noisy number of records"
+
+_HINTS: Final = tuple(
+    Field(f"0 release/stdout/{path}", _HINT, mechanisms, appears=True, coarse=True)
+    for line, mechanisms in (
+        (3, ("laplace", "gaussian", "matrix", "mwem", "maxent", "iterative", "smalldb", "numbers", "learned")),
+        (4, ("records", "auto")),
+    )
+    for path in (f"{line}", f"{line}/numbers/*", "length")
+)
+"""The last line of a release, after what is spent: of `records` and `auto` there is one more before it."""
+
 _COMMANDS: Final = (
+    *_HINTS,
     *(replace(field, path=f"learned.toml/{field.path}") for field in _LEARNED),
     *(replace(field, path=f"out.json/{field.path}", mechanisms=("estimate",)) for field in _ESTIMATE),
     *(replace(field, path=f"1 score/stdout/0/json/{field.path}", mechanisms=("score",)) for field in _ESTIMATE),

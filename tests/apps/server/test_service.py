@@ -18,7 +18,7 @@ from worlds import PEOPLE, coded, random_table
 from qrelease.apps.cli import main
 from qrelease.apps.server.processes import outlook
 from qrelease.apps.server.questions import read_question
-from qrelease.apps.server.service import Service, _so_far
+from qrelease.apps.server.service import Service
 from qrelease.apps.server.shapes import Query
 from qrelease.apps.server.transactions import Transactions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, OutOfMemory
@@ -723,8 +723,3 @@ def test_a_transaction_is_all_or_nothing(path):
     with Ledger.open(path) as ledger:
         assert ledger.spent == PureDP(0.25)
         assert read(ledger, "ada", "k").response == b"{}"
-
-
-def test_steps_that_found_no_answer_are_told_as_such():
-    assert "0.25 of your budget was charged for the first steps towards an answer" in _so_far(0.25, 0, [])
-    assert _so_far(0.0, 0, []) == "nothing was charged"
