@@ -151,12 +151,12 @@ _HINT: Final = "told where noisy error bars are wider than a noisy number of rec
 _HINTS: Final = tuple(
     Field(f"0 release/stdout/{path}", _HINT, mechanisms, appears=True, coarse=True)
     for line, mechanisms in (
-        (3, ("laplace", "gaussian", "matrix", "mwem", "maxent", "iterative", "smalldb", "numbers", "learned")),
-        (4, ("records", "auto")),
+        (3, ("laplace", "gaussian", "mwem", "maxent", "iterative", "smalldb", "numbers", "learned", "parent", "score")),
+        (4, ("records", "auto", "matrix")),
     )
     for path in (f"{line}", f"{line}/numbers/*", "length")
 )
-"""The last line of a release, after what is spent: of `records` and `auto` there is one more before it."""
+"""The last line of a release, after what is spent: of `records`, `auto` and `matrix` there is one more before it."""
 
 _COMMANDS: Final = (
     *_HINTS,
