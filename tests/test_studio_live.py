@@ -103,6 +103,9 @@ def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_p
     one("#column-4-dropped").click()
     assert one("#decided").text == "5 of 5 columns decided"
     one("#reviewed").click()
+    wait(lambda: "within" in one("#status").text)  # the draft's grid is not that of the new bins
+    write("#column-1-exact", "0 to 119 by 1")
+    one("#reviewed").click()
     wait(lambda: one("#unit").is_displayed())
 
     # The unit.
