@@ -22,15 +22,13 @@ def few_records(release: Release) -> str:
     """
     groups = release.workload.groups
     some = Workload(release.domain, groups[:: -(-len(groups) // _GROUPS)])
-    _, bars = release.error_bars(some)
-    if np.isnan(bars).any():
-        bars = np.where(np.isnan(bars), release.model_bars(some), bars)
+    counts = release.published(some)
+    bars = np.where(np.isnan(counts.widths), counts.bars, counts.widths)
     known, total = bars[~np.isnan(bars)], release.synopsis.total
     if not len(known) or np.median(known) <= total:
         return ""
     one, _ = unit_names(release)
-    published = release.model_bars(some)
-    half = np.median(published[~np.isnan(published)]) if release.synopsis.has_table else np.inf
+    half = np.median(counts.bars[~np.isnan(counts.bars)]) if release.synopsis.has_table else np.inf
     leaning = (  # where hardly anything was spent on them, since a model of fewer columns was foreseen to be nearer
         " What is published of them is from the model, which was told more of fewer columns: half of its bars are"
         f" within ± {half:,.3g}."

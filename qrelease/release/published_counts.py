@@ -127,6 +127,7 @@ def _of_group(release: Release, sums: MeasuredSums, group: Group) -> tuple[Float
         table = count_table(release, sums, group.axes)
         half = np.maximum(table.model_high - table.model, table.model - table.model_low)
         return table.model, table.value, np.full(len(table), table.count_error), half
-    values, variances = sums.counts(release.measurements).answer(Workload(release.domain, (group,)))
-    widths = half_widths(variances, sums.counts(release.measurements).order)
+    everything = sums.counts(release.measurements)
+    values, variances = everything.answer(Workload(release.domain, (group,)))
+    widths = half_widths(variances, everything.order)
     return np.maximum(values, 0.0) if isinstance(group.queries, Vectors) else values, values, widths, widths
