@@ -32,6 +32,7 @@ MAX_MARGINAL: Final = 1 << 16
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import MeasuredSums, NumberTable
+    from qrelease.inference.residuals import Estimates
     from qrelease.release.release import Release
 
 
@@ -54,9 +55,11 @@ class PublishedCounts:
 def from_numbers(release: Release, axes: Axes) -> bool:
     """Whether counts on these columns are published as they were measured with the numbers."""
     sums = release.measured_sums
-    if sums is None:
-        return False
-    everything = sums.counts(release.measurements)
+    return sums is not None and _is_nearer(release, sums, sums.counts(release.measurements), axes)
+
+
+def _is_nearer(release: Release, sums: MeasuredSums, everything: Estimates, axes: Axes) -> bool:
+    """The same. `everything` are the counts that were measured with the numbers, averaged with all others."""
     if not everything.gives(axes):
         return False
     marginal = Workload(release.domain, (Group(axes, Cells(release.domain.cells(axes))),))
@@ -79,7 +82,8 @@ def with_numbers(
     sums = release.measured_sums
     if sums is None:
         return of_synopsis(workload)
-    theirs = {axes: from_numbers(release, axes) for axes in {group.axes for group in workload.groups}}
+    everything = sums.counts(release.measurements)
+    theirs = {axes: _is_nearer(release, sums, everything, axes) for axes in {group.axes for group in workload.groups}}
     own = tuple(group for group in workload.groups if not theirs[group.axes])
     found = of_synopsis(Workload(workload.domain, own)) if own else None
     parts, at = [], 0
