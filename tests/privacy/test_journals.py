@@ -134,10 +134,10 @@ def test_a_foreign_table_is_damage_still(path):
 
 
 def asked(number):
-    """The conditions of a stream without end, in which some come again."""
+    """The conditions of a stream without end, in which some come again: of more than a fast machine ever asks."""
     generator = random.Random(number // 2 if number % 3 else number // 7)
-    values = ", ".join(str(generator.randrange(8)) for _ in range(3))
-    return f"a in {{{values}}} and b <= {generator.randrange(7)}"
+    a, b = (", ".join(str(v) for v in generator.sample(range(8), generator.randrange(1, 8))) for _ in "ab")
+    return f"a in {{{a}}} and b in {{{b}}}"
 
 
 def open_session(path, seed):
@@ -156,7 +156,7 @@ def open_session(path, seed):
 
 def ask_forever(path, shown, seed):
     session, _ = open_session(path, seed)
-    number = random.Random(seed).randrange(1000)
+    number = random.Random(seed).randrange(100_000)
     while True:
         number += 1
         answer = session.answer(asked(number))
@@ -206,7 +206,7 @@ def test_a_session_that_is_killed_forgets_nothing_that_it_showed(tmp_path, kills
     assert result["found"] == []
     assert result["shown"] > 2 * kills  # it was killed at work
     assert result["measured"] > 0
-    assert kills / 6 < result["resumed"] <= kills  # not where all that was asked had been asked before
+    assert kills / 2 < result["resumed"] <= kills  # not one that was killed before its first new question
 
 
 if __name__ == "__main__":
