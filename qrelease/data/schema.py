@@ -140,13 +140,13 @@ def load(path: str | os.PathLike[str], *, undecided: bool = False) -> Domain:
     return domain
 
 
-def load_draft(path: str | os.PathLike[str]) -> tuple[Domain, tuple[str, ...]]:
+def load_draft(path: str | os.PathLike[str], *, undecided: bool = False) -> tuple[Domain, tuple[str, ...]]:
     """A schema that need not be reviewed: its domain, for its owner's eyes alone, as it has values of the data.
 
     Parameters
     ----------
-    path
-        As `load` takes it.
+    path, undecided
+        As `load` takes them.
 
     Returns
     -------
@@ -169,7 +169,8 @@ def load_draft(path: str | os.PathLike[str]) -> tuple[Domain, tuple[str, ...]]:
     """
     with _explained(path):
         domain, unreviewed = _declared(path)
-        domain.check_decided()
+        if not undecided:
+            domain.check_decided()
     if domain.person is not None and domain.person.derive:
         return domain, tuple(r.name for r in domain.person.derive if r.of in unreviewed or r.by in unreviewed)
     return domain, unreviewed

@@ -44,7 +44,7 @@ from qrelease.mechanisms.simulation import STAND_IN, Simulation, Trial
 from qrelease.mechanisms.small_db.net import Net
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, cost_of
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, cost_of
 from qrelease.privacy.unit import Unit
 from qrelease.queries.dense import MAX_ENTRIES
 from qrelease.queries.families import Intervals
@@ -338,6 +338,7 @@ def plan(
     numbers: Sequence[str] = (),
     clip: Mapping[str, tuple[float, float]] | None = None,
     numbers_share: float = 0.5,
+    rho: float | None = None,
 ) -> ReleasePlan:
     """For each mechanism: the promised and the typical error on n records, and the ε and n that a target error takes.
 
@@ -374,6 +375,8 @@ def plan(
         Bounds of their columns, by default those of the schema.
     numbers_share
         The part of the cost that they have.
+    rho
+        What may be spent, as a ρ of zCDP, instead of ε and δ; those that a target takes are told of still.
 
     Returns
     -------
@@ -383,8 +386,8 @@ def plan(
     Raises
     ------
     InvalidInput
-        For arguments out of range, without a target and an ε, and where no ε is promised to be enough for the target,
-        nor any number of records at the ε that is given.
+        For arguments out of range, without a target and an ε or ρ, or with both of these, and where no ε is promised to
+        be enough for the target, nor any number of records at the ε that is given.
 
     Examples
     --------
@@ -410,11 +413,17 @@ def plan(
     n, counted = whole("n", n, least=1), None if persons is None else whole("persons", persons, least=1)
     answered = n if counted is None or not unit.counts_once else counted
     found = Setting(workload, answered, unit, positive_probability("beta", beta), delta)
-    if epsilon is None:
-        if target is None:
-            raise InvalidInput("a plan needs a target error, an epsilon, or both")
-        epsilon = found.cheapest(target)
-    cost = found.cost(epsilon)
+    cost: Cost
+    if rho is not None:
+        if epsilon is not None:
+            raise InvalidInput("a plan is for an epsilon or a rho, not for both")
+        cost = ZCDP(rho)
+    else:
+        if epsilon is None:
+            if target is None:
+                raise InvalidInput("a plan needs a target error, an epsilon, or both")
+            epsilon = found.cheapest(target)
+        cost = found.cost(epsilon)
     if target is not None and not found.reachable(target, cost):
         raise InvalidInput(
             f"no theorem promises an error of {target:g} at any epsilon, nor to any number of records at {cost}"

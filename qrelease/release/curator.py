@@ -52,7 +52,8 @@ from qrelease.statistics.estimator import Estimator
 _SCHEMA: Final = "a schema"
 """What the first draw is called where a schema is learned; what the parts of its cost bought follows."""
 
-_IN_RHO: Final = ("auto", "gaussian", "maxent", "mwem", "records")
+IN_RHO: Final = ("auto", "gaussian", "maxent", "mwem", "records")
+"""The names of the mechanisms of `releases_in_rho`."""
 
 
 @final
@@ -879,7 +880,7 @@ def releases_in_rho(mechanism: Mechanism) -> bool:
     mechanism : Mechanism
         `Laplace`, for one, makes nothing of it; and one from outside may draw by itself, which is not kept.
     """
-    return mechanism.name in _IN_RHO and _described(mechanism)
+    return mechanism.name in IN_RHO and _described(mechanism)
 
 
 def _described(mechanism: Mechanism) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
     from qrelease.data.domain import Domain
+    from qrelease.evaluation.learning_forecast import LearningForecast
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -90,25 +92,37 @@ def _plan(arguments: argparse.Namespace) -> None:
     clip, learned = clips_of(arguments.clip or [])
     if learned:
         raise InvalidInput(f"bounds of {learned[0]!r} that are to be learned are not known to a plan: give LOW..HIGH")
-    domain, unreviewed = load_draft(arguments.schema)
+    domain, unreviewed = load_draft(arguments.schema, undecided=True)
     domain = narrowed(domain, domain.names if arguments.columns is None else arguments.columns)
     drafted = [name for name in domain.names if name in unreviewed]
+    learning, mechanisms = None, None
+    cost: dict[str, float | None] = {"epsilon": arguments.epsilon, "delta": arguments.delta}
+    if domain.undecided:
+        learning = _learning(arguments, domain)
+        domain, mechanisms = learning.stand_in, learning.mechanisms
+        cost |= {"epsilon": None, **learning.left.to_json()}
     _check_limits_public(domain, arguments.numbers or (), drafted)
     found = plan(
         workload_of(arguments, domain),
         arguments.n,
         arguments.target_error,
-        epsilon=arguments.epsilon,
-        delta=arguments.delta,
+        **cost,
         neighbours=arguments.neighbours,
         beta=arguments.beta,
         trials=arguments.trials,
         persons=arguments.persons,
+        mechanisms=mechanisms,
         numbers=arguments.numbers or (),
         clip=clip,
         numbers_share=arguments.numbers_share,
     )
-    print(json.dumps(found.to_json() | ({"not_reviewed": drafted} if drafted else {})) if arguments.json else found)
+    if arguments.json:
+        also = {} if learning is None else {"learning": learning.to_json()}
+        print(json.dumps(found.to_json() | also | ({"not_reviewed": drafted} if drafted else {})))
+    else:
+        if learning is not None:
+            print(f"{learning}\n  to plan with what is learned: {_to_learn(arguments, learning)}\n")
+        print(found)
     if drafted:
         print(
             f"qrelease: not reviewed: {', '.join(drafted)}. This plan, like the draft, follows values that were read"
@@ -116,6 +130,47 @@ def _plan(arguments: argparse.Namespace) -> None:
             " its reviewed = true",
             file=sys.stderr,
         )
+
+
+def _learning(arguments: argparse.Namespace, domain: Domain) -> LearningForecast:
+    """What can be said of columns that are to be learned.
+
+    Raises `InvalidInput` where it is not known how the cost is divided, or what a condition is about.
+    """
+    from qrelease.evaluation.learning_forecast import LearningForecast
+    from qrelease.privacy import Neighbours
+    from qrelease.privacy.costs import cost_of
+
+    open_ = ", ".join(domain.undecided)
+    if arguments.epsilon is None:
+        raise InvalidInput(
+            f"{open_}: learned for a part of the cost, so a plan needs the --epsilon of learning and release together;"
+            " or learn the schema first, by `qrelease schema learn`, and plan with what that writes"
+        )
+    found = LearningForecast.of(
+        domain,
+        arguments.n,
+        cost_of(arguments.epsilon, arguments.delta),
+        Neighbours.parse(arguments.neighbours),
+        numbers=bool(arguments.numbers),
+    )
+    for text in [*(arguments.workload or ()), *(arguments.numbers or ())]:
+        if found.is_about_learned(text):
+            raise InvalidInput(
+                f"{text!r} has a condition on what is to be learned ({open_}), whose bins or categories a plan does not"
+                " know: leave it out, or learn them first, and plan with what that writes:"
+                f" {_to_learn(arguments, found)}"
+            )
+    return found
+
+
+def _to_learn(arguments: argparse.Namespace, learning: LearningForecast) -> str:
+    """The command that learns a schema by itself, for the part of the cost that `qrelease release` takes for it."""
+    part = learning.alone.to_json()
+    options = [word for name, value in part.items() for word in (f"--{name}", f"{value:.6g}")]
+    columns = [] if arguments.columns is None else ["--columns", ",".join(arguments.columns)]
+    words = ["--schema", str(arguments.schema), *columns, *options, "--out", f"{arguments.schema.stem}-learned.toml"]
+    return f"qrelease schema learn DATA {shlex.join(words)}"
 
 
 def _check_limits_public(domain: Domain, numbers: Collection[str], drafted: Collection[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -35,6 +36,7 @@ from qrelease.privacy.costs import cost_of
 
 if TYPE_CHECKING:
     from qrelease.apps.server.processes import Serving
+    from qrelease.privacy.costs import Cost
 
 _Datasets = Mapping[str | None, argparse.Namespace]
 
@@ -221,6 +223,7 @@ def _serving(server: argparse.Namespace, datasets: _Datasets) -> Serving:
     for name, given in datasets.items():
         cost = cost_of(given.epsilon, given.delta)
         check_weak(cost, given.weak)
+        _check_learned(given, cost)
         settings.append(
             Settings(
                 data=str(given.data),
@@ -245,6 +248,53 @@ def _serving(server: argparse.Namespace, datasets: _Datasets) -> Serving:
         )
         warn_of_delta(cost)
     return Serving(tuple(settings), server.rate, server.strangers, server.workers)
+
+
+def _check_learned(given: argparse.Namespace, cost: Cost) -> None:
+    """Raise `InvalidInput` for a schema that leaves something to be learned, with the command that learns it.
+
+    A session answers by bins and categories that are known, and its price is that of one schema from the first answer
+    on: so it does not learn by itself, as a release does. Only the schema is looked at, before the records are read.
+    """
+    from qrelease.data.schema import load
+    from qrelease.data.structural_zeros import narrowed
+    from qrelease.mechanisms.learning.schema import divided
+    from qrelease.privacy.ledger import Ledger
+
+    domain = load(given.schema, undecided=True)
+    if given.columns is not None and not set(given.columns) <= set(domain.names):
+        return  # who reads the records says what is wrong
+    asked = domain if given.columns is None else narrowed(domain, given.columns)
+    if not asked.undecided:
+        return
+    first, left = divided(asked, cost)
+    learned = given.schema.with_name(f"{given.schema.stem}-learned.toml")
+    data = str(given.data) if isinstance(given.data, Path) else "DATA"  # an address may have a password
+    columns = [] if given.columns is None else ["--columns", ",".join(given.columns)]
+    files = ["--schema", str(given.schema), *columns, "--ledger", str(given.ledger), "--out", str(learned)]
+    same = ("--dataset", "--query", "--parent", "--separator", "--quote", "--decimal", "--encoding", "--neighbours")
+    total = [] if Ledger.exists(given.ledger) else _cost_words(cost, "total-")
+    words = [data, *files, *_words(given, *same), *_cost_words(first), *total]
+    raise InvalidInput(
+        f"{given.schema} leaves {', '.join(asked.undecided)} to be learned, and a server needs bins and categories that"
+        f" are known; nothing was charged. Learn them, say by `qrelease schema learn {shlex.join(words)}`, and serve"
+        f" with --schema {shlex.quote(str(learned))} and what that leaves, {' '.join(_cost_words(left))}"
+    )
+
+
+def _words(given: argparse.Namespace, *options: str) -> list[str]:
+    """Those of some options that were given."""
+    parser = argparse.ArgumentParser(add_help=False)
+    dataset_options(parser, required=False)
+    usual = vars(parser.parse_args([]))
+    names = {option: option.removeprefix("--") for option in options}
+    chosen = {option: getattr(given, name) for option, name in names.items() if getattr(given, name) != usual[name]}
+    return [word for option, value in chosen.items() for word in (option, str(value))]
+
+
+def _cost_words(cost: Cost, which: str = "") -> list[str]:
+    """A cost as options."""
+    return [word for name, value in cost.to_json().items() for word in (f"--{which}{name}", f"{value:.6g}")]
 
 
 def _place(server: argparse.Namespace) -> tuple[object, ...]:

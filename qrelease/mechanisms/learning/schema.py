@@ -36,6 +36,7 @@ import numpy as np
 from qrelease._util.typing import Ints
 from qrelease.data.attribute import OTHER, Attribute
 from qrelease.data.domain import Domain
+from qrelease.data.named_categories import WEIGHT
 from qrelease.errors import InvalidInput
 from qrelease.mechanisms.learning import gaussian_selection, partition_selection
 from qrelease.mechanisms.learning.bins import cuts_of, shape_of
@@ -216,6 +217,27 @@ def check_noise(domain: Domain, cost: LearningCost, unit: Unit) -> None:
             partition_selection.check(*_of_one_key(_selecting(part, lone_delta(domain, cost)), unit.relation))
         else:
             partition_selection.check(*_of_one_key(part, unit.relation))
+
+
+def least_named(domain: Domain, cost: LearningCost, unit: Unit) -> dict[str, int]:
+    """How many records, or votes of persons, a category seems to have at least that is named, by column.
+
+    As `check_noise`, of public facts alone, and it raises what that does. A record is in one category, and a vote that
+    is divided among d of them comes to √d, which is no more than the records it is of: so of n records hardly more than
+    n divided by this many categories can be named.
+    """
+    check_noise(domain, cost, unit)
+    found = {}
+    for name, part in column_costs(domain, cost).items():
+        if domain[name].kind != "category":
+            continue
+        if isinstance(part, ZCDP) and _of_votes(domain):
+            reached = gaussian_selection.threshold(part.rho, lone_delta(domain, cost), _persons_moved(unit))
+            found[name] = math.ceil(reached / WEIGHT)
+        else:
+            selecting = _selecting(part, lone_delta(domain, cost)) if isinstance(part, ZCDP) else part
+            found[name] = partition_selection.reach(*_of_one_key(selecting, unit.relation)) + 1
+    return found
 
 
 def what(attribute: Attribute) -> str:

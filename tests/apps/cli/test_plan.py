@@ -107,3 +107,70 @@ def test_a_column_that_is_derived_of_one_in_a_draft_was_not_reviewed_either(tmp_
     assert "the limits of 'oldest' were read off the data" in told.err
     assert main([*asked, "--columns", "visits", "--workload", "marginals:1"]) == 0
     assert not capsys.readouterr().err
+
+
+OPEN = """
+[[attribute]]
+name = "sex"
+kind = "category"
+categories = ["F", "M"]
+reviewed = true
+
+[[attribute]]
+name = "delay"
+kind = "number"
+within = [-60, 1440]
+step = 1
+bins = { learn = 32 }
+reviewed = true
+
+[[attribute]]
+name = "dest"
+kind = "category"
+categories = { learn = true, at_most = 1000 }
+reviewed = true
+"""
+
+
+def test_a_schema_that_is_to_be_learned_is_planned_with_a_stand_in(tmp_path, capsys):
+    schema = tmp_path / "people.toml"
+    schema.write_text(OPEN)
+    asked = ["plan", "--schema", str(schema), "--n", "5000", "--trials", "0", "--workload", "marginals:2"]
+    assert main([*asked, "--epsilon", "1", "--delta", "1e-9"]) == 0
+    told = capsys.readouterr()
+    assert not told.err
+    assert told.out.startswith("to be learned, so not known to a plan: delay, dest\n")
+    assert "charges epsilon=1, delta=1e-09 once" in told.out
+    assert "planned with a stand-in: delay 32 bins, dest 14 categories" in told.out
+    assert f"schema learn DATA --schema {schema} --epsilon 0.1 --delta 1e-10 --out people-learned.toml" in told.out
+    assert "universe 960 cells" in told.out  # 2 sexes, 32 bins, 14 categories and other
+    assert main([*asked, "--epsilon", "1", "--delta", "1e-9", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["learning"]["stand_in"] == {"delay": 32, "dest": 14}
+    assert content["cost"] == content["learning"]["release"]
+    # Without a delta, and with numbers, learning is charged apart, and every mechanism can have the rest.
+    assert main([*asked, "--columns", "sex,delay", "--epsilon", "1", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    (spend,) = content["learning"]["spends"]
+    assert (spend["what"], spend["cost"]["epsilon"]) == ("learn bins of delay", pytest.approx(0.1))
+    assert content["cost"] == {"epsilon": pytest.approx(0.9)}
+    assert [q["mechanism"] for q in content["quotes"]] == list(CONTENDERS)
+    numbers = ["--numbers", "mean:delay by sex", "--epsilon", "1", "--delta", "1e-9", "--json"]
+    assert main([*asked, *numbers]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["cost"] == {"epsilon": pytest.approx(0.9), "delta": pytest.approx(9e-10)}
+    assert content["numbers"][0]["groups"] == 2
+
+
+def test_what_a_plan_cannot_know_before_learning_is_said_with_what_to_run_instead(tmp_path, capsys):
+    schema = tmp_path / "people.toml"
+    schema.write_text(OPEN)
+    asked = ["plan", "--schema", str(schema), "--n", "5000", "--trials", "0"]
+    assert main([*asked, "--target-error", "0.1", "--delta", "1e-9"]) == 2
+    assert "a plan needs the --epsilon of learning and release together; or learn" in capsys.readouterr().err
+    assert main([*asked, "--epsilon", "1", "--delta", "1e-9", "--workload", "where:dest = JFK"]) == 2
+    told = capsys.readouterr().err
+    assert "'where:dest = JFK' has a condition on what is to be learned (delay, dest)" in told
+    assert told.endswith("--epsilon 0.1 --delta 1e-10 --out people-learned.toml\n")
+    assert main([*asked, "--epsilon", "1", "--workload", "marginals:1"]) == 2
+    assert "categories that are to be learned (dest) need a delta above 0" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """`qrelease serve`: what it needs, and what is wrong, in one line."""
 
+import shlex
 import socket
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 from commands import SERVED
 
 from qrelease.apps.cli import main
+from qrelease.privacy.costs import PureDP
 from qrelease.privacy.ledger import Ledger
 
 
@@ -118,3 +120,33 @@ def test_too_few_records_are_told_with_what_was_charged_and_another_session_can_
     assert "--records N" in first
     assert "serve --session NAME" in run("--alpha", "0.05")  # under the same name
     assert "too few records" in run("--alpha", "0.01", "--session", "another")  # a session of its own, as small
+
+
+def test_a_schema_that_is_to_be_learned_is_refused_with_the_command_that_learns_it(tmp_path, capsys):
+    schema, data = tmp_path / "people.toml", tmp_path / "people.csv"
+    data.write_text("age;sex\n" + "".join(f"{20 + i % 50};{'FM'[i % 2]}\n" for i in range(500)))
+    schema.write_text(
+        '[[attribute]]\nname = "age"\nkind = "number"\nwithin = [0, 120]\nstep = 1\nbins = { learn = 8 }\n'
+        '[[attribute]]\nname = "sex"\nkind = "category"\ncategories = ["F", "M"]\n'
+    )
+    served = ["serve", "--data", str(data), "--ledger", str(tmp_path / "p.ledger"), "--epsilon", "1", "--port", "0"]
+    served += ["--separator", ";", "--schema"]
+    assert main([*served, str(schema)]) == 2
+    told = capsys.readouterr().err
+    assert "people.toml leaves age to be learned" in told
+    assert "nothing was charged" in told
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "people.toml"]
+    command = shlex.split(told.split("`qrelease ")[1].split("`")[0])
+    assert main(command) == 0
+    with Ledger.open(tmp_path / "p.ledger") as ledger:
+        assert (ledger.spent, ledger.total) == (PureDP(0.1), PureDP(1.0))
+    assert main([*served, str(tmp_path / "people-learned.toml"), "--alpha", "1e-11"]) == 2
+    assert "alpha * records must be at least 2 counts" in capsys.readouterr().err  # so the schema was taken
+    # A ledger that is there has its total; of an address, whose password nobody needs to see, the option is named.
+    assert main([*served, str(schema)]) == 2
+    assert "--total-epsilon" not in capsys.readouterr().err
+    served[2] = "postgresql://somebody:secret@host/people"
+    assert main([*served, str(schema), "--query", "people", "--columns", "age"]) == 2
+    told = capsys.readouterr().err
+    assert f"schema learn DATA --schema {schema} --columns age" in told
+    assert "secret" not in told
