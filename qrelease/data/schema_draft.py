@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
@@ -257,20 +257,47 @@ def _read_as_written(columns: list[_Column], reader: Reader, rows: int | None) -
         for place, others in tried.items():
             for column in others:
                 column.see(given[place])
-    return [_only(tried[place]) or column if place in tried else column for place, column in enumerate(columns)]
+    fitting = {place: _alike(others) for place, others in tried.items()}
+    marks = {found for others in fitting.values() if (found := _marks(others)) is not None}
+    return [_most_simply(fitting.get(place), marks) or column for place, column in enumerate(columns)]
 
 
-def _only(tried: Sequence[_Column]) -> _Column | None:
-    """The column that was read in the one way in which all are numbers or dates; None where there is none, or another.
-
-    Of ways that make the same of all texts it is the simplest.
-    """
+def _alike(tried: Sequence[_Column]) -> list[_Column]:
+    """The column in each way in which all its texts are numbers or dates, the simplest first: none where these ways do
+    not make the same of all texts."""
     for column in tried:
         column.settle()
     fitting = [column for column in tried if column.values and column.kind != "text"]
-    if not fitting or any(column.places != fitting[0].places for column in fitting):
+    return [] if any(column.places != fitting[0].places for column in fitting) else fitting
+
+
+def _marks(fitting: Sequence[_Column]) -> tuple[str, str] | None:
+    """The marks of decimals and of thousands, where the texts of a column show both."""
+    decimals = {column.writing.decimal for column in fitting}
+    if len(decimals) != 1 or not fitting[0].writing.thousands:
         return None
-    return fitting[0]
+    return fitting[0].writing.decimal, fitting[0].writing.thousands
+
+
+def _most_simply(fitting: Sequence[_Column] | None, marks: Set[tuple[str, str]]) -> _Column | None:
+    """The column as it is read in the simplest way; but with the mark of thousands that other columns have.
+
+    That where its texts show the mark of decimals and it is that of all others: then the mark of thousands can mean
+    nothing else, and an amount above 1,000, of which there is none among these records, is read instead of refused.
+    Columns that are read as they are keep to that: of a data frame they may hold numbers, which have no marks.
+
+    marks  what `_marks` says of any column
+    """
+    if not fitting:
+        return None
+    first, decimals = fitting[0], {column.writing.decimal for column in fitting}
+    if len(marks) == len(decimals) == 1 and first.writing.of_numbers and not first.writing.thousands:
+        ((decimal, thousands),) = marks
+        for column in fitting:
+            if (column.writing.decimal, column.writing.thousands) == (decimal, thousands):
+                column.supposed = True
+                return column
+    return first
 
 
 def _reader(source: Any, dialect: Dialect | None, query: str | None) -> Reader:
@@ -364,6 +391,7 @@ class _Column:
     waiting: Counter[str] = field(default_factory=Counter)
     most: int = field(init=False)  # texts that a draft lists
     ways: list[Writing] | None = None
+    supposed: bool = False  # the mark of thousands, as other columns have it
 
     def __post_init__(self) -> None:
         self.most = max(codes_named(self.name), _MAX_TEXT_CATEGORIES)
@@ -542,6 +570,8 @@ def _entry(column: _Column) -> tuple[Table, int]:
         entry.add(tomlkit.comment(told))
     if not column.writing.is_plain:
         entry.add(tomlkit.comment("how all values that occur are written"))
+        if column.supposed:
+            entry.add(tomlkit.comment("but none has a mark of thousands: it is that of other columns"))
         for key, mark in asdict(column.writing).items():
             if mark != getattr(_PLAIN, key):
                 entry.add(key, mark)

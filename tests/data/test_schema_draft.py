@@ -175,6 +175,44 @@ def test_one_text_that_is_written_otherwise_leaves_a_column_as_it_was(write):
         assert "decimal =" not in draft(write("x;sex\n" + rows, "t.csv"), dialect=Dialect(";"))
 
 
+AMOUNTS = [f"{37 * i % 9000 / 4:,.2f}".translate(str.maketrans(",.", ".,")) for i in range(300)]
+
+
+def drafted_marks(write, **columns):
+    """The marks of the draft of some columns of texts, by name."""
+    rows = "".join(";".join(texts) + "\n" for texts in zip(*columns.values(), strict=True))
+    data = write(";".join(columns) + "\n" + rows, "t.csv")
+    text = draft(data, dialect=Dialect(";"))
+    domain = load(reviewed(text))
+    assert len(Table.read(data, domain, dialect=Dialect(";"))) == 300
+    return {a.name: (a.writing.decimal, a.writing.thousands) for a in domain}
+
+
+def test_the_mark_of_thousands_is_that_of_other_columns_with_the_same_decimals(write):
+    small = [f"{i % 900},{i % 10}" for i in range(300)]
+    found = drafted_marks(write, pay=AMOUNTS, fee=small, share=[f"{text} %" for text in small])
+    assert found == {"pay": (",", "."), "fee": (",", "."), "share": (",", ".")}
+    # So one that is above 1,000, of later records, is read, and a point can mean nothing else beside a decimal comma.
+    data = write("pay;fee\n" + "".join(map("{};{}\n".format, AMOUNTS, small)), "t.csv")
+    text = draft(data, dialect=Dialect(";"))
+    assert text.count("# but none has a mark of thousands: it is that of other columns") == 1
+    fee = load(reviewed(text))["fee"]
+    assert fee.writing.plain("1.234,5") == "1234.5"
+    assert fee.encode("1.234,5") == fee.values - 1  # clipped to the last bin, where it was refused
+
+
+def test_the_mark_of_thousands_of_other_columns_is_not_taken_where_it_could_mislead(write):
+    dotted = [f"{i % 9 + 1}.{i % 900 + 100}" for i in range(300)]  # 1.234: of decimals, or of thousands
+    rates = [f"{i % 9 + 1}.{i % 90 + 10} %" for i in range(300)]
+    whole = [f"{i % 90} %" for i in range(300)]
+    found = drafted_marks(write, pay=AMOUNTS, size=dotted, rate=rates, share=whole)
+    assert found == {"pay": (",", "."), "size": (".", ""), "rate": (".", ""), "share": (".", "")}
+    # Nor where others have different ones.
+    spaced = [text.replace(".", " ") for text in AMOUNTS]
+    found = drafted_marks(write, pay=AMOUNTS, rent=spaced, fee=[f"{i % 900},{i % 10}" for i in range(300)])
+    assert found == {"pay": (",", "."), "rent": (",", " "), "fee": (",", "")}
+
+
 def test_an_end_of_time_is_missing_however_it_is_written(write):
     rows = "".join(f"{i % 28 + 1}.{i % 12 + 1}.2020,{i % 2}\n" for i in range(300)) + "31.12.9999,1\n"
     data = write("until,sex\n" + rows, "t.csv")
