@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -18,6 +19,54 @@ _CROWDED = 0.45  # how likely two values may be in one bin before other bins are
 _LIKELIHOOD_RATIO = 0.75  # and these are taken if two different values are at most this part as likely in one
 _EXACT = 2.0**53  # whole numbers below this are floats of their own
 _MAX_END_WIDTH = 4  # times its neighbour, of a bin at an end, before it is divided
+
+
+_SHARE_NAME = re.compile(
+    r"percent|prozent|pourcent|%|anteil|(^|[_\W\d])(pct|perc|share|proportion|fraction)s?($|[_\W\d])", re.I
+)
+"""What a column is called that holds shares or percentages."""
+
+_NEAR_END = 0.1
+"""A part of the whole: so near to its ends are the extremes of values that are taken for shares by themselves; the
+largest of those that are called so is farther from 0."""
+
+
+def limit_of_shares(low: float, high: float, name: str, *, fractions: bool) -> int:
+    """100 or 1, the largest that shares can be, where numbers look like shares or percentages; else 0.
+
+    low, high  the extremes that occur
+    fractions  whether any is no whole number
+
+    Examples
+    --------
+    >>> [limit_of_shares(*ends, "x", fractions=True) for ends in [(0, 100), (0.02, 0.97), (3, 60), (-5, 100)]]
+    [100, 1, 0, 0]
+    >>> limit_of_shares(3, 60, "share of women", fractions=False)
+    100
+    """
+    said = _SHARE_NAME.search(name) is not None
+    for limit in (1, 100) if fractions and "%" not in name else (100,):
+        if low >= 0 and high <= limit:
+            spread = low <= _NEAR_END * limit and high >= (1 - _NEAR_END) * limit
+            return limit if spread or (said and high > _NEAR_END * limit) else 0
+    return 0
+
+
+def share_bins(limit: int, seen: Mapping[float, int], step: Fraction) -> int | list[Any]:
+    """Bins as those of `number_bins`, on a grid from 0 to a limit that is a value itself: no bin lies beyond it.
+
+    The number of even ones, or a list of edges. Where more than one record in `BINS` has the limit, as for 100 %, that
+    has a bin of its own.
+    """
+    bins, behind = number_bins(0, limit, seen, step), toml_number(limit + step)
+    heaped = seen.get(limit, 0) * BINS > sum(seen.values())
+    if isinstance(bins, list):
+        inner = [edge for edge in bins if edge < limit]
+        return [*inner, limit, behind] if heaped else [*inner, behind]
+    count = min(BINS, int(limit / step) + 1)
+    if not heaped or count < BINS:
+        return count
+    return [*(toml_number(Fraction(limit * i, BINS)) for i in range(BINS + 1)), behind]
 
 
 def number_bins(
@@ -46,7 +95,7 @@ def even(low: float, high: float, least: Fraction) -> tuple[Fraction, Fraction, 
     top = max(abs(low), abs(high))
     rough = max((high - low) / BINS, top * _DIGITS, 1e-200) if top else 1.0
     power = Fraction(10) ** math.floor(math.log10(rough))
-    width = max(next(m * power for m in (1, 2, 5, 10) if m * power >= Fraction(rough)), least)
+    width = max(next(m * power for m in (1, 2, 5, 10) if m * power >= exact_number(rough)), least)
     start = math.floor(Fraction(low) / width) * width
     return start, (math.floor(Fraction(high) / width) + 1) * width, width
 

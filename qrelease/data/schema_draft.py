@@ -24,7 +24,7 @@ from tomlkit.items import Table
 
 from qrelease._util.validate import whole
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
-from qrelease.data.bins_draft import even, number_bins, toml_number
+from qrelease.data.bins_draft import even, limit_of_shares, number_bins, share_bins, toml_number
 from qrelease.data.codes_draft import codes_named, digits_of_codes
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
@@ -121,6 +121,9 @@ Where a person may have several records, say whose they are, or somebody with g 
     [person]
     column = "the column that tells persons apart, which gets no entry of its own"
     at_most = 5""".splitlines()
+
+_ROUNDED = "limits rounded outwards from {} that occur: replace by public limits"
+_SHARES = "limits of shares, which the values or the name of the column look like: replace them if it has others"
 
 _WITH_A_LIST = """\
 A column of texts with a public list of codes, such as municipalities, can be added, with the file of that list:
@@ -448,6 +451,12 @@ class _Column:
         return "number" if self.kinds == {"whole", "number"} else "text"
 
     @property
+    def most_share(self) -> int:
+        """100 or 1, where it looks like one of shares or percentages; else 0."""
+        name = f"{self.name} {self.writing.unit}"
+        return limit_of_shares(self.low, self.high, name, fractions=self.fractions) if self.places else 0
+
+    @property
     def coded(self) -> bool:
         """Whether its name says that its numbers are codes: categories, whose order and distance mean nothing."""
         return self.kind in ("whole", "number") and codes_named(self.name) > 0
@@ -631,27 +640,29 @@ def _propose_single_numbers(entry: Table, column: _Column, step: int) -> int:
 
 def _propose_bins(entry: Table, column: _Column) -> int:
     entry.add("kind", "date" if column.kind == "date" else "number")
-    entry.add(tomlkit.comment("limits rounded outwards from the extremes that occur: replace by public limits"))
-    bins: dict[str, Any] | list[Any]
+    bins: dict[str, Any] | list[Any] | int
     if column.kind == "date":
+        entry.add(tomlkit.comment(_ROUNDED.format("the extremes")))
         bins = _date_steps(column)
+    elif (step := _step(column)) and column.most_share:
+        entry.add(tomlkit.comment(_SHARES))
+        bins = share_bins(column.most_share, column.places, step)
+        _add_grid(entry, column, Fraction(0), column.most_share + step * (step.denominator == 1), step)
     else:
-        step = _step(column)
+        entry.add(tomlkit.comment(_ROUNDED.format("the extremes")))
         bins = number_bins(column.low, column.high, column.places, step)
         ends = (bins["start"], bins["stop"]) if isinstance(bins, dict) else (bins[0], bins[-1])
         low, high = map(exact_number, ends)
         if step and high - low > step:
             _add_grid(entry, column, low, high, step)
-    if isinstance(bins, dict):
-        entry.add("bins", _inline(bins))
-    else:
+    if isinstance(bins, list):
         entry.add(tomlkit.comment("uneven: even bins would hold nearly all values in one"))
-        entry.add("bins", bins)
+    entry.add("bins", _inline(bins) if isinstance(bins, dict) else bins)
     if column.kind == "whole":
         entry.add("integer", value=True)
     entry.add(tomlkit.comment("values beyond the limits count as the nearest bin; error refuses them instead"))
     entry.add("outside", "clip")
-    return len(edges_of(bins, entry["kind"])) - 1
+    return bins if isinstance(bins, int) else len(edges_of(bins, entry["kind"])) - 1
 
 
 def _add_grid(entry: Table, column: _Column, low: Fraction, high: Fraction, step: Fraction) -> None:
@@ -691,8 +702,10 @@ def _propose_grid(entry: Table, column: _Column) -> int:
     """Limits and a step, and bins that are to be learned where the grid has many points."""
     low, high, width = even(column.low, column.high, Fraction(column.kind == "whole"))
     step = Fraction(1) if column.kind == "whole" else min(width, _decimals(column, high - low))
+    if column.most_share:
+        low, high = Fraction(0), Fraction(column.most_share)
     entry.add("kind", "number")
-    entry.add(tomlkit.comment("limits rounded outwards from the extremes that occur: replace by public limits"))
+    entry.add(tomlkit.comment(_SHARES if column.most_share else _ROUNDED.format("the extremes")))
     entry.add("within", [toml_number(low), toml_number(high)])
     if column.kind != "whole":
         entry.add(tomlkit.comment("as many decimals as occur, or enough: a public step is better"))
@@ -710,7 +723,7 @@ def _propose_moments(entry: Table, column: _Column) -> int:
     steps = _date_steps(column)
     last = steps["stop"] - timedelta(days=1)
     entry.add("kind", "date")
-    entry.add(tomlkit.comment("limits rounded outwards from the moments that occur: replace by public limits"))
+    entry.add(tomlkit.comment(_ROUNDED.format("the moments")))
     entry.add("within", [steps["start"], last])
     places = filter(None, map(moment, column.values))
     entry.add("step", "hour" if all((place * 24).denominator == 1 for place in places) else "minute")

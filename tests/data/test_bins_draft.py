@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import qrelease as qr
-from qrelease.data.bins_draft import crowding, number_bins
+from qrelease.data.bins_draft import crowding, limit_of_shares, number_bins
 from qrelease.data.schema import edges_of, load
 from qrelease.errors import InvalidInput
 
@@ -82,6 +82,72 @@ def test_a_number_that_nearly_everybody_has_gets_a_bin_of_its_own(heaped: int, l
     middles = (edges[:-1] + edges[1:] - 1) / 2
     drafted = middles[np.searchsorted(edges, values, side="right") - 1]
     assert drafted.mean() == pytest.approx(values.mean(), abs=0.1)
+
+
+SHARES = {  # values, and what is within limits of shares
+    "answered": (lambda rng: rng.integers(0, 101, 3000), [0, 100]),
+    "answered_once": (lambda rng: np.round(rng.uniform(0, 1, 3000), 2), [0, 1]),
+    "exactly": (lambda rng: np.round(rng.uniform(0, 100, 3000), 1), [0, 100]),
+    "Frauenanteil": (lambda rng: rng.integers(35, 66, 3000), [0, 100]),
+    "pct full": (lambda rng: np.where(rng.random(3000) < 0.6, 100, rng.integers(40, 100, 3000)), [0, 100]),
+    "share": (lambda rng: np.round(rng.beta(1, 30, 3000), 3), [0, 1]),
+    "share of rare": (lambda rng: np.r_[np.round(rng.uniform(0, 5, 2999), 1), 60.0], [0, 100]),
+}
+OTHERS = {
+    "age": lambda rng: rng.integers(17, 91, 3000),
+    "degrees": lambda rng: rng.integers(-10, 100, 3000),
+    "points": lambda rng: rng.integers(0, 104, 3000),
+    "shareholders": lambda rng: rng.integers(20, 70, 3000),
+    "percent growth": lambda rng: np.round(rng.normal(2, 3, 3000), 1),
+}
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_shares_have_the_limits_of_shares(tmp_path: Path, learn: bool) -> None:
+    rng = np.random.default_rng(0)
+    values = {name: make(rng) for name, (make, _) in SHARES.items()} | {n: make(rng) for n, make in OTHERS.items()}
+    frame = pd.DataFrame(values)
+    text = qr.draft(frame, learn=learn)
+    domain = load(text.replace("reviewed = false", "reviewed = true"), undecided=True)
+    for name, (_, limits) in SHARES.items():
+        assert domain[name].within == tuple(map(float, limits)), name
+    for name in OTHERS:
+        assert domain[name].within not in ((0, 100), (0, 1)), name
+    table = qr.Table.from_frame(frame, domain)  # where no value is beyond the limits, each is kept as it is
+    for name in SHARES:
+        grid = domain[name].grid
+        assert grid is not None
+        kept = [float(grid.value(int(point))) for point in table.grid(name)] if not learn else frame[name]
+        assert np.allclose(kept, frame[name]), name
+    if not learn:
+        assert text.count("# limits of shares, which the values or the name") == len(SHARES)
+        assert domain["answered"].edges == (*range(0, 100, 10), 101)
+        assert domain["exactly"].edges == (*range(0, 100, 10), 100.1)
+        assert domain["answered_once"].values == 10
+        full = domain["pct full"]
+        assert full.edges[-2:] == (100, 101)  # six of ten have it: a bin of its own
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "name", "fractions", "limit"),
+    [
+        (0, 100, "x", False, 100),
+        (0, 89, "x", False, 0),
+        (11, 100, "x", False, 0),
+        (0, 100.5, "percent", True, 0),
+        (-1, 100, "percent", False, 0),
+        (0, 0.9, "rate %", True, 0),  # nine tenths of a percent, and not nine tenths
+        (0, 9, "percent", False, 0),  # so small ones would all be in one bin
+        (0, 11, "percent", False, 100),
+        (0.3, 0.6, "share", True, 1),
+        (0.3, 0.6, "x", True, 0),
+        (0, 1, "x", False, 0),
+    ],
+)
+def test_limits_of_shares_are_those_that_values_or_names_tell(
+    low: float, high: float, name: str, fractions: bool, limit: int
+) -> None:
+    assert limit_of_shares(low, high, name, fractions=fractions) == limit
 
 
 def test_names_and_numbers_of_people_are_left_out(tmp_path: Path) -> None:
