@@ -30,6 +30,7 @@ from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
 from qrelease.data.grids import MAX_POINTS, exact_number
 from qrelease.data.person import Person
+from qrelease.data.scales_draft import scale_of
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoding import Reader
@@ -595,6 +596,9 @@ def _entry(column: _Column) -> tuple[Table, int]:
 def _propose_categories(entry: Table, column: _Column) -> int:
     ordered = column.kind == "whole" and not column.coded
     labels = sorted(column.values, key=float) if ordered or column.coded else sorted(column.values)
+    scale = None if ordered or column.coded else scale_of(labels)
+    if scale is not None:
+        labels = [*scale.ordered, *scale.apart]
     entry.add("kind", "category")
     _say_if_coded(entry, column)
     entry.add(tomlkit.comment("exactly the values that occur: replace them by the public list of categories"))
@@ -605,6 +609,13 @@ def _propose_categories(entry: Table, column: _Column) -> int:
         entry["categories"].append(label)
     if ordered:
         entry.add(tomlkit.comment("few whole numbers: each is a category, and their order counts"))
+        entry.add("ordered", value=True)
+    elif scale is not None and scale.apart:
+        beside = ", ".join(" ".join(text.split()) for text in scale.apart)  # a comment is one line
+        told = f"a scale, but for {beside}: with that under missing, in place of here, write ordered = true"
+        entry.add(tomlkit.comment(told))
+    elif scale is not None:
+        entry.add(tomlkit.comment("by their words in the order of a scale, which <, >= and ranges then follow"))
         entry.add("ordered", value=True)
     return len(labels)
 

@@ -175,6 +175,22 @@ def test_one_text_that_is_written_otherwise_leaves_a_column_as_it_was(write):
         assert "decimal =" not in draft(write("x;sex\n" + rows, "t.csv"), dialect=Dialect(";"))
 
 
+@pytest.mark.parametrize("learn", [False, True])
+def test_answers_of_a_scale_are_drafted_in_its_order(write, learn):
+    answers, weeks = ["strongly agree", "agree", "neutral", "disagree"], ["often", "never", "don't know", "always"]
+    rows = "".join(f"{answers[i % 4]},{weeks[i % 4]},{i % 2}\n" for i in range(400))
+    text = draft(write("opinion,how_often,sex\n" + rows, "t.csv"), learn=learn)
+    opinion, often, _ = load(reviewed(text)).attributes
+    assert opinion.categories == ("disagree", "neutral", "agree", "strongly agree")
+    assert opinion.ordered
+    assert often.categories == ("never", "often", "always", "don't know")
+    assert not often.ordered  # else somebody who does not know would do it more than always
+    assert "# a scale, but for don't know: with that under missing" in text
+    told = text.replace('"don\'t know",', "").replace(', "don\'t know"', "")
+    told = told.replace("# a scale, but for", 'missing = ["don\'t know"]\nordered = true\n# a scale, but for')
+    assert load(reviewed(told)).attributes[1].ordered
+
+
 AMOUNTS = [f"{37 * i % 9000 / 4:,.2f}".translate(str.maketrans(",.", ".,")) for i in range(300)]
 
 
