@@ -1,20 +1,35 @@
 """`qrelease answer`."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import math
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from qrelease.data.sources.csv import write_rows
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, TooLarge
 
 if TYPE_CHECKING:
     from qrelease.data.domain import Domain
     from qrelease.queries.numeric import NumericQuestion
+
+_Query = TypeVar("_Query")
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A query as it was given, and where it stands, if in a file."""
+
+    text: str
+    place: str
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -61,12 +76,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _queries(arguments: argparse.Namespace) -> list[str]:
+def _queries(arguments: argparse.Namespace) -> list[_Asked]:
     """The queries of the command line, then those of the file."""
+    name = str(arguments.file)
     if arguments.file is None:
         lines: list[str] = []
-    elif str(arguments.file) == "-":
-        lines = sys.stdin.read().splitlines()
+    elif name == "-":
+        name, lines = "standard input", sys.stdin.read().splitlines()
     else:
         try:
             lines = arguments.file.read_text(encoding="utf-8-sig").splitlines()
@@ -74,10 +90,34 @@ def _queries(arguments: argparse.Namespace) -> list[str]:
             raise InvalidInput(f"{arguments.file} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise InvalidInput(f"{arguments.file} is not UTF-8 text") from None
-    found = [*arguments.query, *(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))]
+    found = [_Asked(text, "") for text in arguments.query]
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if text and not text.startswith("#"):
+            found.append(_Asked(text, f"{name}, line {number}: "))
     if not found:
         raise InvalidInput("there is no condition or question to answer: give some, or a --file of them")
     return found
+
+
+def _each(asked: Sequence[_Asked], queries: Sequence[_Query], make: Callable[[_Query], _Made]) -> list[_Made]:
+    """What is made of each query. Where that fails for some of several, all of these are told, to be mended at once.
+
+    asked  the queries as they were given
+    """
+    made, wrong = [], []
+    for given, query in zip(asked, queries, strict=True):
+        try:
+            made.append(make(query))
+        except (InvalidInput, TooLarge) as error:
+            if len(asked) == 1:
+                raise
+            wrong.append(f"{given.place}{given.text!r}: {error}")
+    if wrong:
+        for told in wrong:
+            print(f"qrelease: {told}", file=sys.stderr)
+        raise InvalidInput(f"{len(wrong):,} of {len(asked):,} queries cannot be answered, so none was")
+    return made
 
 
 def _may_be(path: Path) -> bool:
@@ -91,8 +131,6 @@ def _may_be(path: Path) -> bool:
 
 
 def _answer(arguments: argparse.Namespace) -> None:
-    from qrelease.data.predicates import parse
-    from qrelease.queries.numeric import NumericQuestion
     from qrelease.release.manifest import MANIFEST
     from qrelease.release.numbers import TableOptions, numbers_table
     from qrelease.release.reader import load
@@ -102,12 +140,8 @@ def _answer(arguments: argparse.Namespace) -> None:
             f"{arguments.release} is no release: that is a folder that `qrelease release` wrote, with its {MANIFEST}"
         )
     release = load(arguments.release)
-    queries = _queries(arguments)
-    of_numbers = {text for text in queries if NumericQuestion.spells(text, release.domain.names)}
-    questions = [_question(release.domain, text, arguments.where) for text in queries if text in of_numbers]
-    conditions = [text for text in queries if text not in of_numbers]
-    for query in conditions:  # all are understood, or none is answered
-        parse(query, release.domain)
+    asked = _queries(arguments)
+    queries = _each(asked, [query.text for query in asked], partial(_understood, release.domain, arguments.where))
     options = TableOptions(
         arguments.top,
         above=arguments.above,
@@ -115,19 +149,38 @@ def _answer(arguments: argparse.Namespace) -> None:
         cumulative=arguments.cumulative,
         suppress=arguments.suppress,
     )
-    _check_options(arguments, conditions, beside=bool(questions))
-    if arguments.format == "csv" and questions and len(queries) > 1:
+    conditions = [query for query in queries if isinstance(query, str)]
+    _check_options(arguments, conditions, beside=len(conditions) < len(queries))
+    if arguments.format == "csv" and 1 < len(queries) != len(conditions):
         raise InvalidInput("numbers by group are one CSV table each: ask for one at a time, or for --format json")
-    tables = [(question, numbers_table(release, question, options)) for question in questions]
+
+    def answered(query: NumericQuestion | str) -> Any:
+        return release.answer(query) if isinstance(query, str) else numbers_table(release, query, options)
+
+    answers = _each(asked, queries, answered)
     if release.insecure:
         print("qrelease: INSECURE release: its noise came from a seed", file=sys.stderr)
+    found = list(zip(queries, answers, strict=True))
     if conditions:
-        _print([(query, release.answer(query)) for query in conditions], arguments.format)
-    for question, columns in tables:
-        _print_table(str(question), columns, arguments.format)
+        _print([(query, answer) for query, answer in found if isinstance(query, str)], arguments.format)
+    for query, columns in found:
+        if isinstance(query, str):
+            continue
+        _print_table(str(query), columns, arguments.format)
         if arguments.format == "text":
-            for line in _caveats(question, columns["source"].values.tolist()):
+            for line in _caveats(query, columns["source"].values.tolist()):
                 print(line)
+
+
+def _understood(domain: Domain, where: str, text: str) -> NumericQuestion | str:
+    """A question about numbers, or the text of a condition."""
+    from qrelease.data.predicates import parse
+    from qrelease.queries.numeric import NumericQuestion
+
+    if NumericQuestion.spells(text, domain.names):
+        return _question(domain, text, where)
+    parse(text, domain)
+    return text
 
 
 def _check_options(arguments: argparse.Namespace, conditions: Sequence[str], *, beside: bool) -> None:
@@ -148,7 +201,7 @@ def _check_options(arguments: argparse.Namespace, conditions: Sequence[str], *, 
         )
 
 
-def _question(domain: "Domain", text: str, where: str) -> "NumericQuestion":
+def _question(domain: Domain, text: str, where: str) -> NumericQuestion:
     """A question about numbers, of records that meet a further condition."""
     from dataclasses import replace
 
@@ -178,7 +231,7 @@ def _print_table(query: str, columns: Mapping[str, Any], form: str) -> None:
             print("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)).rstrip())
 
 
-def _caveats(question: "NumericQuestion", sources: Sequence[str]) -> list[str]:
+def _caveats(question: NumericQuestion, sources: Sequence[str]) -> list[str]:
     """What a reader of a table has to know of its intervals: a line for each reason why some say nothing."""
     said = {
         "model": f"no interval: the model alone says this, and it may be far off; measure it: {_measured_by(question)}",
@@ -195,7 +248,7 @@ def _caveats(question: "NumericQuestion", sources: Sequence[str]) -> list[str]:
     return lines
 
 
-def _measured_by(question: "NumericQuestion") -> str:
+def _measured_by(question: NumericQuestion) -> str:
     """The option of `qrelease release` that has a question measured."""
     from qrelease.queries.measures import needs_of
 

@@ -33,6 +33,30 @@ def test_of_several_conditions_none_is_answered_before_all_are_understood(
     assert "expected 'missing', got the end" in found.err
 
 
+def test_all_queries_that_are_wrong_are_told_with_their_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--delta", "1e-6") == 0
+    (folder / "asked").write_text("# of the survey\nsex is\n\nsex = F\nagee = 3\nmean:sex by city\nmean:age\n")
+    capsys.readouterr()
+    assert main(["answer", "out", "city is", "--file", "asked"]) == 2
+    found = capsys.readouterr()
+    assert not found.out
+    *lines, last = found.err.splitlines()
+    assert [line.split(": ")[1] for line in lines] == ["'city is'", *(f"asked, line {n}" for n in (2, 5, 6))]
+    assert "expected 'missing', got the end" in lines[1]
+    assert "'agee = 3': " in lines[2]
+    assert "holds texts and has no mean" in lines[3]
+    assert last == "qrelease: 4 of 6 queries cannot be answered, so none was"
+    # So also those that are understood, and have no answer as it is asked for.
+    (folder / "asked").write_text("count by sex\nmean:age by sex\nsum:age by city\n")
+    assert main(["answer", "out", "--percent", "--file", "asked"]) == 2
+    found = capsys.readouterr()
+    assert not found.out
+    assert [line[:32] for line in found.err.splitlines()] == [
+        "qrelease: asked, line 2: 'mean:a",
+        "qrelease: 1 of 3 queries cannot ",
+    ]
+
+
 def test_conditions_come_from_a_file_and_answers_as_csv_or_json(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
