@@ -291,7 +291,10 @@ class ReleasePlan:
             "average: how far an answer is off in the root mean square, in records: as auto predicts it"
             + (", or as it was in the simulations" if self.trials else "")
         )
-        lines.append("seconds, memory: of one release, about, on two cores; - where that is not foretold")
+        lines.append(
+            "seconds, memory: of one release, about, on two cores, once the data are read; a first run also compiles"
+            " code (`qrelease warmup` does that by itself); - where that is not foretold"
+        )
         if isinstance(self.cost, PureDP):
             lines.append("without a delta (--delta) there is no Gaussian noise, nor what needs it")
         return [*lines, self.note] if self.note else lines

@@ -121,6 +121,8 @@ def takes_long(mechanism: Forecasting, workload: Workload, cost: Cost, records: 
 def forecast(mechanism: Forecasting, workload: Workload, cost: Cost, records: int | None) -> str:
     """One line: about how many seconds a release takes on this machine, and how much memory.
 
+    The data are read by then, and compiling, which only a first run does, is not counted.
+
     records  how many private ones there are, where that is public; None: the line is for some powers of ten
     """
     numbers = MAGNITUDES if records is None else (records,)
@@ -131,7 +133,7 @@ def forecast(mechanism: Forecasting, workload: Workload, cost: Cost, records: in
         if others
         else f"{first} s"
     )
-    return f"{mechanism.name} takes about {times}; {memory.size(mechanism.memory(workload))} of memory"
+    return f"{mechanism.name} takes about {times} from here on; {memory.size(mechanism.memory(workload))} of memory"
 
 
 def rough(seconds: float) -> str:

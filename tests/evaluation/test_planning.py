@@ -409,7 +409,7 @@ def test_a_universe_too_large_for_all_others_has_a_forecast_of_seconds_and_memor
     assert lines[2].split()[-2:] == ["seconds", "memory"]
     row = next(line for line in lines if line.startswith("records "))
     assert row.split()[-3:] == [rough(records.seconds), *memory.size(records.memory).split()]
-    assert "seconds, memory: of one release" in str(found)
+    assert "seconds, memory: of one release, about, on two cores, once the data are read" in str(found)
     content = json.loads(json.dumps(found.to_json()))
     assert content["quotes"][list(forecasts).index("records")]["memory"] == records.memory
 
