@@ -96,6 +96,8 @@ _SIMULATED_TOO: Final = 2.0
 SIZES: Final = (100, 1_000, *MAGNITUDES)
 """Numbers of records for which it is told whether a δ would be spent, where theirs is private: small tables too."""
 
+_HOW_MANY: Final = "; how many there are is private: --records N, if it is public, has this said of so many"
+
 SMALL_DELTA: Final = 1e-9
 """The δ whose gain is told where there is none."""
 
@@ -450,13 +452,15 @@ class _Terms:
         assert not isinstance(alone, ZCDP)
         pure_cost = PureDP(alone.epsilon)
         if gains:
-            pure, _, found = both[gains[-1]]
+            least = gains[0]  # where nobody knows how many there are, a million may be far from it
+            pure, _, found = both[least]
             known = [n for n in numbers if both[n][0].mechanism != "records" or _foreseen(self.workload, pure_cost, n)]
             little = ", ".join(f"{n:,}" for n in known if n not in gains)  # where it is a guess, nothing is said
             return (
-                f"with --delta {SMALL_DELTA:g} it would take {found.mechanism}, for {gains[-1]:,} records"
+                f"with --delta {SMALL_DELTA:g} it would take {found.mechanism}, for {least:,} records"
                 f" {found.figures}: without a delta {pure.figures}"
                 f"{f'; for about {little} records it would gain little' if little else ''}"
+                f"{_HOW_MANY if self.records is None else ''}"
             )
         if both[last][0].mechanism != "records":
             return ""

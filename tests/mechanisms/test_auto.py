@@ -365,6 +365,13 @@ def test_a_delta_that_gains_little_is_not_praised():
         alone, with_delta = (choose(OFFICE, n, c, ADD).predictions[0] for c in (PureDP(0.99), ApproxDP(0.99, 1e-9)))
         assert with_delta.measure > 0.95 * alone.measure
     assert "--delta" not in "".join(said.lines + said.brief)
-    many = auto.foretold(Workload.marginals(coded(*[4] * 9), 2), None, PureDP(1.0), ADD).lines[1]
-    assert "for 1,000,000 records answers off by about 23.8 records" in many
-    assert many.endswith("; for about 100 records it would gain little")
+    asked = Workload.marginals(coded(*[4] * 9), 2)
+    many = auto.foretold(asked, None, PureDP(1.0), ADD).lines[1]
+    with_delta = choose(asked, 1_000, ApproxDP(0.99, 1e-9), ADD).predictions[0]
+    assert f"for 1,000 records {with_delta.figures}" in many
+    assert "1,000,000" not in many  # it spoke of a million records before a table of 250
+    assert "; for about 100 records it would gain little; how many there are is private: --records N" in many
+    known = auto.foretold(asked, 5_000, PureDP(1.0), ADD).lines[1]
+    assert "for 5,000 records answers off by" in known
+    assert "private" not in known
+    assert "--delta" not in "".join(auto.foretold(asked, 100, PureDP(1.0), ADD).lines)
