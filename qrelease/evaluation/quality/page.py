@@ -48,8 +48,10 @@ def _head(found: Quality) -> str:
         " true table, without noise. It is for those who may see the table. <code>qrelease score</code> gives a score"
         f" that may be published, for a charge.</p><h1>Quality of “{text(found.name)}”</h1>"
         f'<p class="lead">It is {as_good(found.subsample)}.</p><dl class="facts">{items}</dl>'
-        "<p>Every figure stands beside that of as many records drawn anew from the real ones, which is what sampling"
-        " alone does (the sampling floor), and that of records whose columns are independent.</p>"
+        "<p>Every figure stands beside two others. The sampling floor is that of as many records drawn anew from the"
+        " real ones: so far off is another sample, too. Independent columns are those of records of which each"
+        " value was drawn by itself from its column, so that nothing goes together: a table that is no better tells"
+        " of single columns alone.</p>"
     )
 
 

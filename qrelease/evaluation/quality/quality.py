@@ -203,7 +203,7 @@ class Quality:
             )
         row("unique records matched", 4, *(copies.unique for copies in self.copied))
         row("median nearest distance", 4, *(copies.nearest_median for copies in self.copied))
-        lines = [NOTICE, *aligned(rows), as_good(self.subsample), *map(str, self.numbers)]
+        lines = [NOTICE, *aligned(rows), _BESIDE, as_good(self.subsample), *map(str, self.numbers)]
         if self.published:
             lines += published_lines(self.published)
         return "\n".join([*lines, *(f"skipped: {text}" for text in self.skipped)])
@@ -216,6 +216,12 @@ class Quality:
 def sets_looked_at(columns: int, k: int) -> tuple[Axes, ...]:
     """The sets of k columns that the k-marginal score is over."""
     return sets_of(columns, k, SETS[k])
+
+
+_BESIDE: Final = (
+    "floor: of as many records drawn anew from the real ones, as another sample is; independent: of records of which"
+    " each value was drawn by itself from its column, so that nothing goes together"
+)
 
 
 def as_good(subsample: float) -> str:

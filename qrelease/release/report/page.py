@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -387,9 +387,21 @@ def _budget(release: Release) -> str:
     return (
         f"<h2>Where the budget went</h2><p>{parts} to {text(sum_told)}, within the promised"
         f" {text(release.cost.rounded())}."
-        f"</p>{_shares(release.spends)}{folded('Every part', len(rows))}"
+        f"{_RESIDUALS if _names_residuals(release) else ''}</p>{_shares(release.spends)}"
+        f"{folded('Every part', len(rows))}"
         f"{html_table({'drawn': False, 'times': True, 'cost of each': False}, rows)}</details>"
     )
+
+
+_RESIDUALS: Final = (
+    " Residuals are what counts of some columns say beyond those of fewer: of two columns, by how much each pair of"
+    " values occurs more or less often than the counts of either column alone would have it."
+)
+
+
+def _names_residuals(release: Release) -> bool:
+    """Whether a part of the cost does: then they are explained there, and else where they were measured."""
+    return any("residual" in spend.what for spend in release.spends)
 
 
 def _shares(spends: Sequence[Spend]) -> str:
@@ -410,12 +422,14 @@ def _measured(release: Release) -> str:
     whole, rows = len(release.measurements), [_measurement(release, m) for m in release.measurements[:LISTED]]
     selected = any(spend.what.startswith("select") for spend in release.spends)
     chosen = ", and choices as the budget lists them" if selected else ""
+    of_residuals = any(isinstance(m.group.queries, Residuals) for m in release.measurements)
+    told = _RESIDUALS if of_residuals and not _names_residuals(release) else ""
     header = {"columns": False, "answers": True, "noise": False, "scale": True, "times": True, "error bar": True}
     return (
         f"<h2>What was measured</h2><p>{whole:,} groups of answers were drawn with noise{chosen}; everything else"
-        " follows from that. The scale and the error bar are in the unit of what was measured: records, also where"
-        " residuals were, which are what a count says beyond those of fewer columns. The exact number lies within the"
-        f" error bar around the noisy one with probability {CONFIDENCE:.0%}, for each by itself.</p>"
+        " follows from that. The scale of the noise and the error bar are in records, also those of residuals."
+        f"{told} The exact number lies within the error bar around the noisy one with probability {CONFIDENCE:.0%}, for"
+        " each by itself.</p>"
         f"{folded('Every measurement', len(rows))}{html_table(header, rows, whole)}</details>"
     )
 

@@ -73,6 +73,8 @@ def test_columns_of_the_text_stand_under_each_other_however_long_names_are():
     header, of_target = lines[1], next(line for line in lines if line.startswith("overlap of intervals"))
     assert of_target.startswith(f"overlap of intervals, {name}  ")
     assert header.endswith("independent")
+    assert sum(line.startswith("floor: of as many records drawn anew from the real ones") for line in lines) == 1
+    assert "of which each value was drawn by itself from its column" in page.html(found)
     assert len(of_target) == len(header)
     head, *told = lines[-len(found.skipped) - 3 :][:3]
     assert [len(line) for line in told] == [len(head)] * 2

@@ -262,6 +262,9 @@ def test_residuals_are_listed_in_records():
     residuals = [m for m in release.measurements if isinstance(m.group.queries, Residuals)]
     assert residuals
     found = Page(html(release)).text
+    said = "Residuals are what counts of some columns say beyond those of fewer"
+    assert found.count(said) == 1
+    assert said not in Page(html(released(Laplace(), Workload.marginals(PEOPLE, 2), PureDP(0.5)))).text
     for m in residuals:
         drawn = m.noise.half_width(m.repeats) / m.repeats
         assert f"± {drawn / m.group.queries.multiple:,.1f}" in found
