@@ -89,7 +89,7 @@ SCALES: Final = (
 """Steps from the least to the most, by <, each with its spellings, by |: two spellings of a step are not told apart, so
 that a column that has both is of no scale."""
 
-_APART: Final = frozenset(
+_UNANSWERED: Final = frozenset(
     {
         *("don't know", "dont know", "do not know", "not sure", "no answer", "no opinion", "not applicable", "refused"),
         *("prefer not to say", "prefer not to answer", "can't say", "cannot say", "n a", "unknown"),
@@ -98,7 +98,7 @@ _APART: Final = frozenset(
     }
 )
 _THOUSANDS: Final = re.compile(r"[.,' ](?=\d{3}(?!\d))")
-_MAX_BAND: Final = 60  # characters
+_MAX_TEXT: Final = 60  # characters of a category
 _LEAST_STEPS: Final = 2
 _LEAST_DAYS: Final = 4  # weekdays and months, which are short words that mean something else, too
 _DAYS: Final = 4  # the last scales
@@ -145,7 +145,7 @@ def scale_of(categories: Collection[str]) -> ScaleFound | None:
     ('under 18', '18-24', '25-99', '100+')
     >>> scale_of(["agree", "perhaps"])
     """
-    apart = sorted(text for text in categories if _plain(text) in _APART_PLAIN)
+    apart = sorted(filter(unanswered, categories))
     others = [text for text in categories if text not in apart]
     for number, steps in enumerate(_STEPS):
         places = [steps.get(_plain(text)) for text in others]
@@ -157,6 +157,17 @@ def scale_of(categories: Collection[str]) -> ScaleFound | None:
     return None if bands is None else ScaleFound(bands, tuple(apart))
 
 
+def unanswered(text: str) -> bool:
+    """Whether a text says that there is no answer, as *don't know* and *k. A.* do.
+
+    Examples
+    --------
+    >>> [unanswered(text) for text in ("Don’t know", "k.A.", "keine", "7")]
+    [True, True, False, False]
+    """
+    return len(text) <= _MAX_TEXT and _plain(text) in _UNANSWERED_PLAIN
+
+
 def _plain(text: str) -> str:
     return _SEPARATORS.sub(" ", text.casefold().replace("’", "'")).strip()
 
@@ -165,7 +176,7 @@ _STEPS: Final = tuple(
     {_plain(text): place for place, step in enumerate(scale.split(" < ")) for text in step.split("|")}
     for scale in SCALES
 )
-_APART_PLAIN: Final = frozenset(map(_plain, _APART))
+_UNANSWERED_PLAIN: Final = frozenset(map(_plain, _UNANSWERED))
 
 
 def _bands(categories: Collection[str]) -> tuple[str, ...] | None:
@@ -173,7 +184,7 @@ def _bands(categories: Collection[str]) -> tuple[str, ...] | None:
     found: list[tuple[float, float, str]] = []
     named = 0
     for text in categories:
-        band = _BAND.fullmatch(text.strip()) if len(text) <= _MAX_BAND else None
+        band = _BAND.fullmatch(text.strip()) if len(text) <= _MAX_TEXT else None
         if band is None:
             return None
         low = _value(band["low"])

@@ -30,7 +30,7 @@ from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
 from qrelease.data.grids import MAX_POINTS, exact_number
 from qrelease.data.person import Person
-from qrelease.data.scales_draft import scale_of
+from qrelease.data.scales_draft import scale_of, unanswered
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoding import Reader
@@ -234,7 +234,7 @@ def drafted(
         if dependencies is not None:
             dependencies.see(given)
     for column in columns:
-        column.settle()
+        column.finish()
     columns = _read_as_written(columns, reader, rows)
     return _document(reader.path.name, columns, rows, person, dependencies)
 
@@ -270,7 +270,7 @@ def _alike(tried: Sequence[_Column]) -> list[_Column]:
     """The column in each way in which all its texts are numbers or dates, the simplest first: none where these ways do
     not make the same of all texts."""
     for column in tried:
-        column.settle()
+        column.finish()
     fitting = [column for column in tried if column.values and column.kind != "text"]
     return [] if any(column.places != fitting[0].places for column in fitting) else fitting
 
@@ -395,6 +395,7 @@ class _Column:
     waiting: Counter[str] = field(default_factory=Counter)
     most: int = field(init=False)  # texts that a draft lists
     ways: list[Writing] | None = None
+    unanswered: Counter[str] = field(default_factory=Counter)  # texts as "don't know"
     supposed: bool = False  # the mark of thousands, as other columns have it
 
     def __post_init__(self) -> None:
@@ -407,13 +408,16 @@ class _Column:
             self.settle()
 
     def settle(self) -> None:
-        """Look at the values that wait: after the last record, before anything is asked."""
+        """Look at the values that wait."""
         given, self.waiting = self.waiting, Counter()
         for raw, count in given.items():
             text = raw.strip()
             plain = self.writing.plain(text)
             if text in MISSING or plain in MISSING:
                 self.missing.add(text)
+                continue
+            if unanswered(text):
+                self.unanswered[text] += count
                 continue
             self.records += count
             if len(self.different) < _MAX_DISTINCT:
@@ -438,6 +442,18 @@ class _Column:
                 self.values.add(plain or text)
         if len(self.places) > _MAX_COUNTED_NUMBERS:  # every other one, which changes the shares of bins but little
             self.places = {place: self.places[place] for place in sorted(self.places)[::2]}
+
+    def finish(self) -> None:
+        """After the last record: among numbers or dates a text as *don't know* is a missing value, else a category."""
+        self.settle()
+        if self.kinds and "text" not in self.kinds:
+            self.missing.update(self.unanswered)
+        elif self.unanswered:
+            self.kinds.add("text")
+            self.records += self.unanswered.total()
+            self.told_apart += self.unanswered.total()
+            self.different.update(map(hash, self.unanswered))
+            self.values.update(self.unanswered)
 
     @property
     def nearly_unique(self) -> bool:

@@ -191,6 +191,33 @@ def test_answers_of_a_scale_are_drafted_in_its_order(write, learn):
     assert load(reviewed(told)).attributes[1].ordered
 
 
+@pytest.mark.parametrize("learn", [False, True])
+def test_no_answer_is_missing_among_numbers_and_dates_and_a_category_among_texts(write, learn):
+    """One `k.A.` made a list of categories of all ages."""
+    lines = ["age;pay;day;opinion;only"]
+    for i in range(400):
+        none = i % 40 == 0
+        pay, day = f"{37 * i % 9000 / 4:.2f} €".replace(".", ","), f"{i % 28 + 1}.{i % 12 + 1}.2020"
+        lines.append(
+            ";".join(
+                ["k.A.", "don't know", "unbekannt", "refused", "n/a"]
+                if none
+                else [str(20 + i % 60), pay, day, "yes" if i % 2 else "no", ""]
+            )
+        )
+    data = write("\n".join([*lines, ""]), "t.csv")
+    text = draft(data, learn=learn, dialect=Dialect(";"))
+    domain = load(reviewed(text), undecided=True)
+    assert [(a.name, a.kind, a.missing) for a in domain] == [
+        ("age", "number", ("k.A.",)),
+        ("pay", "number", ("don't know",)),
+        ("day", "date", ("unbekannt",)),
+        ("opinion", "category", ()),
+    ]
+    assert domain["opinion"].categories == ("no", "refused", "yes")
+    assert len(Table.read(data, domain, dialect=Dialect(";"))) == 400
+
+
 AMOUNTS = [f"{37 * i % 9000 / 4:,.2f}".translate(str.maketrans(",.", ".,")) for i in range(300)]
 
 
