@@ -282,7 +282,10 @@ def _position(attribute: Attribute, value: WrittenValue) -> float | Fraction:
 
 def _ordered(attribute: Attribute, value: WrittenValue) -> float | Fraction:
     if not attribute.ordered:
-        raise InvalidInput(f"attribute {attribute.name!r} is not ordered; use =, != or in {{…}}")
+        raise InvalidInput(
+            f"attribute {attribute.name!r} is not ordered; use =, != or in {{…}} (only a schema that says ordered ="
+            " true of it, before a release, gives it an order)"
+        )
     return _position(attribute, value)
 
 

@@ -120,7 +120,7 @@ def test_cells(text, expected):
         ("age in 39..20", "the range 39..20 runs backwards"),
         ("school in phd..high", "the range phd..high runs backwards"),
         ("school > low", "attribute 'school' has no category 'low'; it has 'none', 'high', 'college', 'phd'"),
-        ("income > '<=50K'", "attribute 'income' is not ordered; use =, != or in {…}"),
+        ("income > '<=50K'", "attribute 'income' is not ordered; use =, != or in {…} (only a schema that says ordered"),
         ("income is missing", "attribute 'income' has no missing cell: its entry in the schema has no `missing`"),
         ("age = missing", "got 'missing'; for missing values write age is missing"),
         ("age in {missing, 30..39}", "got 'missing'; for missing values write age is missing"),
