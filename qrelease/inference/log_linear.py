@@ -46,6 +46,7 @@ from typing import Final, final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util.parallel import one_thread
 from qrelease._util.progress import progress
 from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.marginals import record_kernels
@@ -351,6 +352,7 @@ class FitProblem:
         theta[:] = beyond + self._told
         return fitted
 
+    @one_thread()
     def smooth(self, chains: Chains, theta: Floats, *, scatter: float = 0.0, gain: float = 1.0) -> None:
         """Bring what is told of smooth interactions, which the ridge does not hold back, to what the fit says of them.
 

@@ -18,6 +18,7 @@ from typing import Final, final
 
 import numpy as np
 
+from qrelease._util.parallel import one_thread
 from qrelease._util.typing import Axes, Floats, Mask
 
 _LEAST_CELLS: Final = 6
@@ -87,6 +88,7 @@ class SmoothPair:
         return np.asarray(self.smooth * np.linalg.solve(inner, (pulls @ root)[:, :, None])[:, :, 0] @ root.T)
 
 
+@one_thread()
 def smooth_pairs(
     residuals: Mapping[Axes, Floats], variances: Mapping[Axes, float], singles: Sequence[Floats], total: float
 ) -> dict[Axes, SmoothPair]:
