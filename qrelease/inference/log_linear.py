@@ -216,9 +216,13 @@ class FitProblem:
             if signs is not None:
                 told = sign_pairs.told(values, expected, sign_noise, signs)
                 self._told[place] = np.log(told)
+            prior, alone = omega, expected
             if told is not None:
                 expected = expected * told
-            omega = record_kernels.strength(values, expected, noise, omega, len(s) == 2, self._zero[place])
+            omega = record_kernels.strength(values, expected, noise, prior, len(s) == 2, self._zero[place])
+            if told is not None and len(s) == 2:
+                # Signs leave few records to some quarters of a marginal: an empty cell there then looks like any other.
+                record_kernels.strength(values, alone, noise, prior, True, self._zero[place])
         self._expected[place] = expected
         self._omega[place] = omega
         for axes, mask in self.impossible.items():
