@@ -22,6 +22,10 @@ to be so with the probability that a mixture says, over all cells of the margina
 independent columns would have, up to ω". One that is more likely so than not has t = 0. On Adult at (1, 1e-9) this
 brings the L1 distance of the measured `education` × `education-num` from .073 to .013.
 
+**Smooth interactions.** With an age, or hours of work, interactions change little from a cell to the next. Where the
+measurements say so (`smooth_interactions`), those of a pair have a smooth part besides, of which the ridge holds
+nothing back. It is told anew from the fit as the records move.
+
 **Signs.** It may be measured how many more records there are of which two columns agree in a sign than of which not
 (`signs`). Where the pair is not measured, that is, with what the columns say by themselves, a marginal of two by two
 cells, on which (1) holds too. Where it is, t becomes the best estimate from both. And as signs are known much better
@@ -42,6 +46,7 @@ from typing import Final, final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util.parallel import one_thread
 from qrelease._util.progress import progress
 from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.marginals import record_kernels
@@ -52,6 +57,7 @@ from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.mixing import Mixing
 from qrelease.inference.residuals import Estimates
+from qrelease.inference.smooth_interactions import smooth_pairs
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,8 @@ class FitSettings:
     """The same at the end of a pass: above it the records keep their weights."""
     trust: float = 2.0
     """Records in a cell of which half a step is made while records move: a cell of fewer says little."""
+    least_share: float = 0.05
+    """Of what independent columns have in a cell: what smooth interactions take it to have at least."""
     longest_step: float = 2.0
     """The most that one step changes an interaction."""
     least_interaction: float = -200.0
@@ -160,8 +168,17 @@ class FitProblem:
             noise = float(self._noise[place].mean())
             self._omega[place] = sign_pairs.strength(self.target[place], self._expected[place], noise)
         told = {m.group.axes: self._told_apart(j) for j, m in enumerate(signs)}
+        residuals: dict[Axes, Floats] = {}
         for j, s in enumerate(self.marginals):
-            self._observe_marginal(estimates, s, self.place(j), within.get(s), told.get(s))
+            residual = self._observe_marginal(estimates, s, self.place(j), within.get(s), told.get(s))
+            if len(s) == 2:
+                residuals[s] = residual
+        variances = {s: float(self._noise[self.place(j)][0]) for j, s in enumerate(self.marginals)}
+        self._smooth = smooth_pairs(residuals, variances, self.singles, self.total)
+        self._told_by_signs = self._told.copy()
+        for j, s in enumerate(self.marginals):
+            if s in self._smooth:
+                self._omega[self.place(j)] = self._smooth[s].rough
         self._layout = self._laid_out()
         self.linked = self._linked()
 
@@ -177,8 +194,11 @@ class FitProblem:
 
     def _observe_marginal(
         self, estimates: Estimates, s: Axes, place: slice, signs: Measurement | None, told: Floats | None
-    ) -> None:
-        """Take in a marginal; signs that go with it, or what those tell (cells,) that have a set of their own."""
+    ) -> Floats:
+        """Take in a marginal; signs that go with it, or what those tell (cells,) that have a set of their own.
+
+        What it has beyond what was expected (n_i for i in axes).
+        """
         table, _ = estimates.marginal(s)
         noise, sign_noise = max(estimates.residuals[s].variance, 1e-9), 0.0
         if signs is not None:
@@ -186,6 +206,7 @@ class FitProblem:
         expected = self.total * reduce(np.multiply.outer, [self.singles[a] for a in s]).reshape(-1)
         self.target[place], self._noise[place] = table.reshape(-1), noise
         omega = prior_variance(len(s)) if len(s) > 1 else SETTINGS.single_variance
+        values = expected
         if len(s) > 1:
             values = expected + _beyond_singles(table, [self.singles[a] for a in s]).reshape(-1)
             if len(s) == 2:
@@ -195,9 +216,13 @@ class FitProblem:
             if signs is not None:
                 told = sign_pairs.told(values, expected, sign_noise, signs)
                 self._told[place] = np.log(told)
+            prior, alone = omega, expected
             if told is not None:
                 expected = expected * told
-            omega = record_kernels.strength(values, expected, noise, omega, len(s) == 2, self._zero[place])
+            omega = record_kernels.strength(values, expected, noise, prior, len(s) == 2, self._zero[place])
+            if told is not None and len(s) == 2:
+                # Signs leave few records to some quarters of a marginal: an empty cell there then looks like any other.
+                record_kernels.strength(values, alone, noise, prior, True, self._zero[place])
         self._expected[place] = expected
         self._omega[place] = omega
         for axes, mask in self.impossible.items():
@@ -205,6 +230,7 @@ class FitProblem:
                 ruled = mask.reshape([self.shape[a] if a in axes else 1 for a in s])
                 self._zero[place] = np.maximum(self._zero[place], np.broadcast_to(ruled, table.shape).reshape(-1))
         self.target[place] = _emptied(table, self._zero[place].reshape(table.shape) > 0.5).reshape(-1)
+        return np.asarray(values - expected).reshape(table.shape)
 
     def _observe_sign(self, estimates: Estimates, measured: Measurement, classes: Ints, place: slice) -> None:
         """Take in a pair of signs as a marginal of two columns of two cells.
@@ -330,6 +356,30 @@ class FitProblem:
         theta[:] = beyond + self._told
         return fitted
 
+    @one_thread()
+    def smooth(self, chains: Chains, theta: Floats, *, scatter: float = 0.0, gain: float = 1.0) -> None:
+        """Bring what is told of smooth interactions, which the ridge does not hold back, to what the fit says of them.
+
+        scatter  as for `ridge`
+        gain     how much of the way
+        """
+        for s, pair in self._smooth.items():
+            place = self.place(self.marginals.index(s))
+            shape = [self.shape[a] for a in s]
+            codes = np.ravel_multi_index([chains.codes[a] for a in s], shape)
+            marginal = self.total * np.bincount(codes, chains.weights, self._cells(s)) / chains.weights.sum()
+            expected, apart = self._expected[place], self._told_by_signs[place]
+            numbers = (
+                self.target[place],
+                expected,
+                np.maximum(marginal, SETTINGS.unseen_records + SETTINGS.least_share * expected),
+                self._noise[place] + scatter * expected,
+                theta[place] - apart,
+                self._zero[place] <= 0.5,
+            )
+            told = pair.told(*(v.reshape(shape) for v in numbers)).reshape(-1)
+            self._told[place] += gain * np.where(numbers[-1], apart + told - self._told[place], 0.0)
+
     def unseen(self, weighted_records: int) -> Floats:
         """What cells without any of so many records are taken to hold, (cells,) counts."""
         return np.full(len(self.target), SETTINGS.unseen_records * self.total / weighted_records)
@@ -390,6 +440,8 @@ def fit_records(
     chains = independent(problem.singles, problem.impossible, weighted_records, rng) if start is None else start.chains
     if chains.number != weighted_records or chains.counts is not None:
         chains = chains.evened(weighted_records, rng)
+    if start is not None:
+        problem.smooth(chains, theta, scatter=problem.total / weighted_records)
     passes = _Passes(problem, theta, weighted_records)
     for _ in progress(range(rounds), desc="fit", unit="round"):
         chains = passes.followed(chains, rng)
@@ -403,7 +455,8 @@ class _Passes:
 
     def __init__(self, problem: FitProblem, theta: Floats, weighted_records: int) -> None:
         self._problem, self._theta = problem, theta
-        self._ridge = problem.ridge(problem.total / weighted_records)
+        self._scatter = problem.total / weighted_records
+        self._ridge = problem.ridge(self._scatter)
         self._order = np.arange(len(problem.sets))
         self._at, self._done = 0, 0
 
@@ -411,16 +464,20 @@ class _Passes:
         """Records that were raked and then moved, at a θ that was moved in place."""
         chains = Chains(chains.codes.copy(), chains.weights.copy())
         self._rake(chains)
+        self._problem.smooth(chains, self._theta, scatter=self._scatter, gain=self._gain)
         if chains.even < SETTINGS.fresh_evenness:
             chains = chains.evened(chains.number, rng)
         self._problem.sampler(self._theta).sweep(chains.codes, rng)
         return chains
 
+    @property
+    def _gain(self) -> float:
+        return 1 / (1 + max(self._done - SETTINGS.first_passes, 0) / SETTINGS.decay_passes)
+
     def _rake(self, chains: Chains) -> None:
         unseen = self._problem.unseen(chains.number)
         left = (SETTINGS.first_passes if self._done < SETTINGS.first_passes else 1) * len(self._order)
         while left > 0:
-            late = max(self._done - SETTINGS.first_passes, 0)
             todo = self._order[self._at : self._at + left]
             fitted = self._problem.rake(
                 chains,
@@ -428,7 +485,7 @@ class _Passes:
                 todo,
                 unseen,
                 self._ridge,
-                gain=1 / (1 + late / SETTINGS.decay_passes),
+                gain=self._gain,
                 trust=SETTINGS.trust,
                 evenness=SETTINGS.least_evenness,
             )
@@ -454,7 +511,9 @@ def finish(
     sampler, moving = problem.sampler(theta), start.chains.evened(min(start.chains.number, weighted_records), rng)
     for _ in range(SETTINGS.settling_sweeps):
         sampler.sweep(moving.codes, rng)
-    chains, theta = _settled(problem, sampler.grown(moving, weighted_records, rng), theta)
+    chains = sampler.grown(moving, weighted_records, rng)
+    problem.smooth(chains, theta)
+    chains, theta = _settled(problem, chains, theta)
     return problem.result(chains, theta, start.rounds)
 
 

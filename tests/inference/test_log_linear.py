@@ -10,7 +10,7 @@ from worlds import coded, private, random_table, true_answers
 from qrelease.data.marginals.record_tables import Tables
 from qrelease.data.table import Table
 from qrelease.inference.interaction_basis import singles
-from qrelease.inference.log_linear import FitProblem, finish, fit_records
+from qrelease.inference.log_linear import SETTINGS, FitProblem, finish, fit_records
 from qrelease.inference.residuals import Estimates, ResidualPlan
 from qrelease.mechanisms.record_plan import agreements
 from qrelease.noise.entropy import Entropy
@@ -154,6 +154,26 @@ def test_what_signs_tell_is_not_held_back_by_the_noise_of_cells(measured_later):
     fitted = finish(estimates, 20_000, rng=rng, start=moving, signs=signs)
     agreeing = (fitted.chains.codes[0] < 6) == (fitted.chains.codes[1] < 6)
     assert fitted.chains.weights[agreeing].sum() == pytest.approx(0.9, abs=0.015)
+
+
+def test_signs_beside_a_measured_pair_hide_none_of_its_empty_cells():
+    """Of columns that say each other, signs leave hardly a record to half of the empty cells."""
+    shares, rng = np.array([0.32, 0.22, 0.16] + 13 * [0.3 / 13]), np.random.default_rng(4)
+    order = rng.permutation(16)
+    first = rng.choice(16, 50_000, p=shares)
+    table, told = Table(coded(16, 16), (first, order[first])), [shares, shares[np.argsort(order)]]
+    columns = ResidualPlan.choose(table.domain, [(0,), (1,)]).workload
+    pair = ResidualPlan.choose(table.domain, [(0, 1)]).workload
+    found = []
+    for seed in range(5):
+        measured = private(table, ZCDP(1.0), entropy=Entropy.insecure(seed))
+        parts = measured.measure(columns, ZCDP(0.001)) + measured.measure(pair, ZCDP(1.5e-5))
+        signs = measured.measure(agreements(table.domain, [(0, 1)], told), ZCDP(1e-5))
+        problems = FitProblem(Estimates.of(table.domain, parts), signs), FitProblem(Estimates.of(table.domain, parts))
+        found.append([np.sum(p.ridge()[p.place(p.sets.index((0, 1)))] == SETTINGS.empty_ridge) for p in problems])
+    with_signs, without = np.mean(found, axis=0)
+    assert without > 0.9 * 240
+    assert with_signs > 0.98 * without
 
 
 def test_signs_beside_a_measured_pair_bring_its_heavy_cells_nearer():
