@@ -359,7 +359,7 @@ class MeasuredSums:
     ) -> NumberTable:
         """Quantiles that were chosen, with the noisy numbers of the groups' records."""
         groups = self.answer(counted(asked), counts)
-        unbiased, model = choices.answer(places, groups.value)
+        unbiased, model = choices.answer(places, groups.value, groups.low)
         keys, count = np.repeat(groups.keys, len(places), axis=0), np.repeat(groups.value, len(places))
         value, low, high, middle, least, most = (part.reshape(-1) for part in (*unbiased, *model))
         return NumberTable(
