@@ -315,8 +315,10 @@ class MeasuredSums:
         value, low, high = _answered(needs, tables, z)
         model, model_low, model_high = value, low, high
         if needs.kind in ("count", "histogram"):
-            model = shrunk_counts(value, tables[0].variance, shape)
-            model_low, model_high = np.minimum(np.maximum(low, 0.0), model), np.maximum(high, model)
+            model = np.maximum(shrunk_counts(value, tables[0].variance, shape), 0.0)
+            raised, half = np.maximum(value, 0.0), high - value  # nearer than what is below 0: the bar holds as it is
+            model_low = np.minimum(np.maximum(raised - half, 0.0), model)
+            model_high = np.maximum(raised + half, model)
         elif needs.kind == "sum":
             model, model_low, model_high = _shrunk_sum(tables, needs.scale, groups, z)
         elif needs.kind == "variance":
