@@ -10,6 +10,8 @@ of up to some hundreds of groups. Each is released by itself, with the counts of
                            `NumberSums(quantiles="counts")`, `"exponential"` and `"best"`, which decides from public
                            facts. In the unit of the column; at least a hundredth of its step
     ratio                  best over the smaller one of the other two
+    within                 the share of these groups that the intervals to publish contain, of `best`; a line for all of
+                           a table has the mean over its questions
 
 Noise is from fixed seeds: it protects nobody, and the tables are public. Exit code 1 where the median ratio is above
 1.05.
@@ -26,6 +28,7 @@ import numpy as np
 from benchmarks.numbers import DELTA, table_of
 from qrelease._util.typing import Floats
 from qrelease.data.table import Table
+from qrelease.inference.number_tables import NumberTable
 from qrelease.mechanisms.number_sums import NumberSums, divided
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP
@@ -71,6 +74,7 @@ class Row:
     cost: Cost
     chosen: int
     errors: Mapping[str, float]
+    within: float
 
     @property
     def ratio(self) -> float:
@@ -104,10 +108,17 @@ class Truth:
                 found[group] = grid.values(np.quantile(some, question.probabilities, method="inverted_cdf"))
         return cls(question, found.reshape(-1), float(grid.step) / 100)
 
-    def off(self, answers: Sequence[Floats]) -> float:
+    def off(self, answers: Sequence[NumberTable]) -> float:
         """The root mean squared error of some answers."""
-        squares = [((a - self.values)[~np.isnan(self.values)] ** 2).mean() for a in answers]
+        squares = [((a.model - self.values)[~np.isnan(self.values)] ** 2).mean() for a in answers]
         return max(float(np.sqrt(np.mean(squares))), self.least)
+
+    def within(self, answers: Sequence[NumberTable]) -> float:
+        """The share of the groups, over all answers, that their intervals contain."""
+        there = ~np.isnan(self.values)
+        slack = self.least * 1e-6
+        inside = [(a.model_low - slack <= self.values) & (self.values <= a.model_high + slack) for a in answers]
+        return float(np.mean([one[there].mean() for one in inside]))
 
 
 def rows(name: str, table: Table, epsilons: Sequence[float], seeds: int) -> Iterator[Row]:
@@ -117,11 +128,13 @@ def rows(name: str, table: Table, epsilons: Sequence[float], seeds: int) -> Iter
     for asked in [*((q,) for q in questions), questions]:
         for epsilon in epsilons:
             for cost in (PureDP(epsilon), ApproxDP(epsilon, DELTA)):
-                found = {way: _errors(table, asked, cost, way, seeds, truths) for way in WAYS}
+                found = {way: _answers(table, asked, cost, way, seeds, truths) for way in WAYS}
                 sums, workload = NumberSums(asked, records=len(table)), _workload(table, asked, truths)
                 chosen = divided(sums, workload, cost, Neighbours.ADD_REMOVE).chosen
                 for text in asked:
-                    yield Row(name, (text,), cost, int(text in chosen), {w: found[w][text] for w in WAYS})
+                    errors = {way: truths[text].off(found[way][text]) for way in WAYS}
+                    within = truths[text].within(found["best"][text])
+                    yield Row(name, (text,), cost, int(text in chosen), errors, within)
 
 
 def _workload(table: Table, asked: Sequence[str], truths: Mapping[str, Truth]) -> Workload:
@@ -132,24 +145,24 @@ def _workload(table: Table, asked: Sequence[str], truths: Mapping[str, Truth]) -
     return Workload.marginals(table.domain, [[names[a] for a in s] for s in sets] or [[other]])
 
 
-def _errors(
+def _answers(
     table: Table,
     asked: Sequence[str],
     cost: Cost,
     way: str,
     seeds: int,
     truths: Mapping[str, Truth],
-) -> dict[str, float]:
+) -> dict[str, list[NumberTable]]:
     workload = _workload(table, asked, truths)
-    answers: dict[str, list[Floats]] = {text: [] for text in asked}
+    answers: dict[str, list[NumberTable]] = {text: [] for text in asked}
     for seed in range(seeds):
         with Ledger.open(None, cost) as ledger:
             mechanism = NumberSums(asked, quantiles=way, records=len(table))  # type: ignore[arg-type]
             release = Curator(table, ledger, Entropy.insecure(seed)).release(mechanism, workload, cost)
         assert release.measured_sums is not None
         for text in asked:
-            answers[text].append(release.measured_sums.answer(text, release.measurements).model)
-    return {text: truths[text].off(answers[text]) for text in asked}
+            answers[text].append(release.measured_sums.answer(text, release.measurements))
+    return answers
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -165,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [given.only] if given.only else [n for n in QUESTIONS if not (given.quick and n == "flights")]
     seeds = given.seeds or (2 if given.quick else 4)
     everything: list[Row] = []
-    print("table     rows  chosen  ratio: median   90 %  largest   counts/best: median   chosen/best: median")
+    print("table     rows  chosen  ratio: median   90 %  largest   counts/best: median   chosen/best: median  within")
     for name in names:
         read = table_of(name, given.data)
         if read is None:
@@ -177,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if given.each:
                 shown = "  ".join(f"{way} {error:9.4g}" for way, error in row.errors.items())
                 told = f"{row.ratio:7.3f}  {shown}  {'chosen' if row.chosen else 'counts'}"
-                print(f"    {told}  {row.cost}  {row.questions[0]}", flush=True)
+                print(f"    {told}  {row.within:.3f}  {row.cost}  {row.questions[0]}", flush=True)
         everything += here
         print(told_of(name, here), flush=True)
     if not everything:
@@ -194,9 +207,10 @@ def told_of(name: str, found: Sequence[Row]) -> str:
     counts, choices = (
         float(np.median([row.errors[way] / row.errors["best"] for row in found])) for way in ("counts", "exponential")
     )
+    within = np.mean([row.within for row in found])
     return (
         f"{name:8} {len(found):5}  {sum(row.chosen for row in found):6}  {np.median(ratios):13.3f}"
-        f"  {np.quantile(ratios, 0.9):5.2f}  {ratios.max():7.2f}  {counts:20.2f}  {choices:20.2f}"
+        f"  {np.quantile(ratios, 0.9):5.2f}  {ratios.max():7.2f}  {counts:20.2f}  {choices:20.2f}  {within:6.3f}"
     )
 
 

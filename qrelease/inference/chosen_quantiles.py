@@ -13,8 +13,14 @@ records with these numbers: they hold here as they stand. The interval is from t
 the lower end to the last one of that for the upper end, at 95 % in every group.
 
 **Small groups.** Where a group is too small for its choice to mean anything, by the noisy number of its records, the
-answer to publish is what the other groups say together: their choices' median, weighted by their noisy numbers. The
-interval stays that of the group's own two ends, stretched to the answer; the choice itself is the unbiased answer.
+answer to publish is what the other groups say together: their choices' median, weighted by their noisy numbers. So it
+is where a choice is far from those of the others and more likely one of the many empty cells than a group that is like
+no other: an empty cell below a group's records has a loss of pn ranks and is chosen e^(-pn/s) times as often as one of
+loss 0, where choices are off by s ranks or so; other groups' choices are taken to be as Student's t of three degrees
+of freedom about their median.
+
+The interval is that of the group's own two ends. It holds whatever the choice is, so an answer outside of it is not
+published but its nearer end. The choice itself is the unbiased answer, with the interval stretched to it.
 """
 
 from __future__ import annotations
@@ -42,6 +48,8 @@ PARTS: Final = 16
 
 CHOICES: Final = 3
 """For each quantile: of its value, and of each end of its interval."""
+
+_TINY: Final = 1e-12
 
 _TEN_THOUSANDTHS: Final = 10_000
 """A probability is a whole number of these parts of 1: losses are whole numbers."""
@@ -149,27 +157,39 @@ class ChosenQuantiles:
             return None
         return [own.probabilities.index(p) for p in asked.probabilities]
 
-    def answer(self, places: list[int], counts: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    def answer(
+        self, places: list[int], counts: Floats, fewest: Floats
+    ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
         """The unbiased answers and their ends, and those to publish: three arrays (groups, p) each.
 
         counts  noisy numbers of records by group, (groups,)
+        fewest  the lower ends of their error bars, (groups,)
         """
         cells = self.cells
         value, low, high = cells.middle[self.value], cells.low[self.low], cells.high[self.high]
-        low, high = np.minimum(low, value), np.maximum(high, value)
-        model = value.copy()
-        for at, (p, reach) in enumerate(zip(self.question.probabilities, self.reach, strict=True)):
-            small = counts * min(p, 1 - p) <= reach
-            weights = np.where(small, 0.0, np.maximum(counts, 0.0))
-            if small.any() and weights.any():
-                order = np.argsort(value[:, at], kind="stable")
-                running = weights[order].cumsum()
-                model[small, at] = value[order[np.searchsorted(running, running[-1] / 2)], at]
-        ends = np.minimum(low, model), np.maximum(high, model)
-        return (
-            (value[:, places], low[:, places], high[:, places]),
-            (model[:, places], ends[0][:, places], ends[1][:, places]),
-        )
+        pooled = np.stack([self._pooled(at, counts, fewest) for at in range(len(self.reach))], axis=1)
+        # A group's two ends hold whatever its choice is: what is outside of them is far off, and is not published.
+        model = np.where(low > high, cells.middle[pooled], np.clip(cells.middle[pooled], low, high))
+        unbiased = value, np.minimum(low, value), np.maximum(high, value)
+        published = model, np.minimum(low, model), np.maximum(high, model)
+        return tuple(part[:, places] for part in unbiased), tuple(part[:, places] for part in published)
+
+    def _pooled(self, at: int, counts: Floats, fewest: Floats) -> Ints:
+        """The cells (groups,) of one of the quantiles: of groups that are lost that of the others together."""
+        value, p, reach = self.value[:, at], self.question.probabilities[at], self.reach[at]
+        small = counts * min(p, 1 - p) <= reach
+        weights = np.where(small, 0.0, np.maximum(counts, 0.0))
+        if not weights.any():
+            return value
+        together, cells = _weighted_median(value, weights), len(self.cells)
+        scale = max(reach / math.log(2 * cells), _TINY)  # ranks
+        with np.errstate(under="ignore"):
+            empty = np.exp(-p * np.maximum(fewest, 0.0) / scale) + np.exp(-(1 - p) * np.maximum(fewest, 0.0) / scale)
+        part = scale / np.maximum(counts, 1.0)  # of the group's records, which are in half of the cells
+        lost = empty / (empty + np.minimum(4 * part, 2.0))
+        apart = 1 + np.hypot(_weighted_median(np.abs(value - together), weights), cells / 2 * part)
+        like_others = 2 / (math.pi * math.sqrt(3) * apart) / (1 + ((value - together) / apart) ** 2 / 3) ** 2
+        return np.where(small | (lost / cells > (1 - lost) * like_others), together, value)
 
     def to_json(self) -> dict[str, Any]:
         """A plain description."""
@@ -199,3 +219,10 @@ class ChosenQuantiles:
         if len(reach) != shape[1] or not all(math.isfinite(r) and r >= 0 for r in reach):
             raise InvalidInput(f"reach of {question} must be {shape[1]} numbers of ranks")
         return cls(question, parts, rule, found[0], found[1], found[2], reach)
+
+
+def _weighted_median(values: Ints, weights: Floats) -> int:
+    """The least value up to which half of the weights are."""
+    order = np.argsort(values, kind="stable")
+    running = weights[order].cumsum()
+    return int(values[order[np.searchsorted(running, running[-1] / 2)]])

@@ -315,8 +315,10 @@ class MeasuredSums:
         value, low, high = _answered(needs, tables, z)
         model, model_low, model_high = value, low, high
         if needs.kind in ("count", "histogram"):
-            model = shrunk_counts(value, tables[0].variance, shape)
-            model_low, model_high = np.minimum(np.maximum(low, 0.0), model), np.maximum(high, model)
+            model = np.maximum(shrunk_counts(value, tables[0].variance, shape), 0.0)
+            raised, half = np.maximum(value, 0.0), high - value  # nearer than what is below 0: the bar holds as it is
+            model_low = np.minimum(np.maximum(raised - half, 0.0), model)
+            model_high = np.maximum(raised + half, model)
         elif needs.kind == "sum":
             model, model_low, model_high = _shrunk_sum(tables, needs.scale, groups, z)
         elif needs.kind == "variance":
@@ -359,7 +361,7 @@ class MeasuredSums:
     ) -> NumberTable:
         """Quantiles that were chosen, with the noisy numbers of the groups' records."""
         groups = self.answer(counted(asked), counts)
-        unbiased, model = choices.answer(places, groups.value)
+        unbiased, model = choices.answer(places, groups.value, groups.low)
         keys, count = np.repeat(groups.keys, len(places), axis=0), np.repeat(groups.value, len(places))
         value, low, high, middle, least, most = (part.reshape(-1) for part in (*unbiased, *model))
         return NumberTable(

@@ -25,8 +25,10 @@ expected to have a larger error because there was a δ. All of that is public.
 *Quantiles* are read off planned counts by group and bin, or chosen by the exponential mechanism (`quantile_choices`,
 which predicts the errors of both from public facts, the number of records among them: where that is not told, they are
 read off counts). They are chosen, for a share of what the sums may spend, where by these predictions no question of the
-release is then off by more than by counts alone, and all on average by less: of some shares the best is taken. Of a
-chosen question the plan has the numbers of its groups' records.
+release is then off by more than by counts alone, and all on average by less: of some shares the best is taken. A share
+that is less than what questions have of the cost by their weights is taken only where no larger one is good: that a
+choice is predicted to be exact says little, as groups may be much smaller than even ones. Of a chosen question the plan
+has the numbers of its groups' records.
 
 *Learned bounds.* At the edges of the column's bins, by the exponential mechanism, or permute-and-flip: the lower and
 the upper one such that about so many records are beyond as the noise on their sums is worth, for moving a bound by one
@@ -500,17 +502,17 @@ def _best_choice(
     sizes = (
         [len(some)] if anyway else sorted({len(some), len(some) // 2, len(some) // 4, 1} & set(range(1, 1 + len(some))))
     )
-    best: tuple[float, float, tuple[str, ...]] | None = None
+    best: tuple[tuple[bool, float], float, tuple[str, ...]] | None = None
     for among in (some[:size] for size in sizes):
         chosen = tuple(texts[i] for i in sorted(among))
         other = _planned(*asked, whole, None, neighbours, chosen)
-        least = min(fair * len(among), _SHARES[-1]) if anyway else 0.0  # where nothing is predicted of any share
-        for part in (tried for tried in _SHARES if tried >= least):
+        least = min(fair * len(among), _SHARES[-1]) * (1 - _NEGLIGIBLE)
+        for part in (tried for tried in _SHARES if tried >= least or not anyway):
             ratios = other.errors(split(whole, [part, 1 - part])[1]) / np.where(errors > 0, errors, np.inf)
             ratios[among] = [ratio(i, part, len(among)) for i in among]
             good = ratios.max() <= 1
             ratios[among] = [ratio(i, part, len(among), VARIED) for i in among]
-            value = float(weights @ np.log(np.maximum(ratios, _NEGLIGIBLE)))
+            value = part < least, float(weights @ np.log(np.maximum(ratios, _NEGLIGIBLE)))
             if (anyway or good) and (best is None or value < best[0]):
                 best = value, part, chosen
     return None if best is None else best[1:]

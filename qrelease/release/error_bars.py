@@ -24,19 +24,33 @@ _MAX_ENTRIES = 1 << 22  # of explicit queries whose margins are looked at
 def published(workload: Workload, answers: Floats, model: Floats, noisy: Floats, widths: Floats, bars: Bars) -> Floats:
     """Half-widths (k,) of 95 % error bars around the answers (k,) that are published: one for each.
 
-    Where the model knows its own error, that. Else, where there is an unbiased noisy answer, the distance to it and the
-    half-width of its error bar together (triangle inequality). Else the truth lies between 0 and what the margins
-    allow, the measured ones with fewer columns; a query that nothing bounds has NaN.
+    Where the model knows its own error, that. Else, where there is an unbiased noisy answer, as far as its error bar
+    reaches (`_to_measured`). Else the truth lies between 0 and what the margins allow, the measured ones with fewer
+    columns; a query that nothing bounds has NaN.
 
     model          (k,) of the model, NaN where it cannot tell
     noisy, widths  (k,) as `bars` gives them for this workload
     bars           for other workloads, and so for margins
     """
-    found = np.where(np.isnan(model), np.abs(answers - noisy) + widths, model)
+    found = np.where(np.isnan(model), _to_measured(workload, answers, noisy, widths), model)
     unknown = np.isnan(found)
     if unknown.any():
         most = _limits(workload, unknown, bars)
         found[unknown] = np.where(np.isinf(most), np.nan, np.maximum(answers, most - answers))[unknown]
+    return found
+
+
+def _to_measured(workload: Workload, answers: Floats, noisy: Floats, widths: Floats) -> Floats:
+    """How far the truth may be from each answer (k,), by the error bar of a noisy one.
+
+    No count is below 0, so a noisy one that is, is moved there: that brings it nearer to the truth, wherever this is.
+    So its bar holds as it stands, and is cut off at 0. Of queries that may be negative it is not.
+    """
+    may_be = [not g.queries.bounded for g in workload.groups]
+    least = np.where(np.repeat(may_be, np.diff(workload.bounds)), -np.inf, 0.0)
+    middle = np.maximum(noisy, least)
+    cut = np.maximum(middle + widths - answers, answers - np.maximum(middle - widths, least))
+    found: Floats = np.minimum(cut, np.abs(answers - noisy) + widths)  # for answers below 0
     return found
 
 

@@ -337,7 +337,7 @@ def _as_published(release: Release, found: GroupNumbers) -> GroupNumbers:
     """Counts by group as the release's own answers have them; with their bars, where those are a model's alone.
 
     And where the model knows its own error, and that is less. Else the interval is that of what was measured, up to the
-    answer.
+    answer; the bar of the answer is as far as it reaches to one side.
     """
     published = counts_of(found.question, lambda asked: (release.published(asked).answers, release.model_bars(asked)))
     if published is None:
@@ -346,7 +346,7 @@ def _as_published(release: Release, found: GroupNumbers) -> GroupNumbers:
     own = (found.high - found.low) / 2
     is_nearer = isinstance(release.synopsis, SelfAssessed) and bool(np.mean(half**2) < np.mean(own**2))
     by_bars = np.isnan(own) | is_nearer
-    low = np.where(by_bars, np.maximum(value - half, 0.0), np.minimum(found.low, value))
+    low = np.minimum(np.where(by_bars, np.maximum(value - half, 0.0), found.low), value)
     high = np.where(by_bars, value + half, np.maximum(found.high, value))
     return replace(found, value=value, n=value, low=low, high=high, apart=found.unbiased_ends)
 
@@ -447,15 +447,16 @@ class _Answering:
 
     def _count(self) -> GroupNumbers:
         found = weighted_counts(self.question, np.ones((1, 1)), self.bars, running=self.running)
-        half = NORMAL * found.deviations
-        return self._made(self._n, np.maximum(found.values - half, 0.0), found.values + half, found.values)
+        half, value = NORMAL * found.deviations, np.maximum(found.values, 0.0)  # as `error_bars` has it
+        return self._made(np.maximum(self._n, 0.0), np.maximum(value - half, 0.0), value + half, found.values)
 
     def _histogram(self) -> GroupNumbers:
         m = self.counts.shape[1]
         found = weighted_counts(self.question, np.eye(m), self.bars) if m * m <= 1 << 24 else None
         values = np.full(self.counts.shape, np.nan) if found is None else found.values
         half = values if found is None else NORMAL * found.deviations
-        return self._made(self.counts, np.maximum(values - half, 0.0), values + half, values)
+        raised = np.maximum(values, 0.0)
+        return self._made(np.maximum(self.counts, 0.0), np.maximum(raised - half, 0.0), raised + half, values)
 
     def _sum(self) -> GroupNumbers:
         cells = self.question.values

@@ -502,7 +502,7 @@ class Release:
         asked = self._asked(workload)
         if self.measured_sums is None:
             return self.measured_bars(asked)
-        found = self.published(asked)
+        found = with_numbers(self, asked, self._measured_alone)
         return found.noisy, found.widths
 
     def measured_bars(self, workload: Workload) -> tuple[Floats, Floats]:
@@ -563,6 +563,12 @@ class Release:
             model = self.synopsis.model_bars(asked)
         bars = published(asked, answers, model, noisy, widths, self._margin_bars)
         return PublishedCounts(answers, noisy, widths, bars)
+
+    def _measured_alone(self, asked: Workload) -> PublishedCounts:
+        """Unbiased answers and their bars, which a synopsis that cannot answer may have, too; NaN for what it says."""
+        noisy, widths = self.measured_bars(asked)
+        nothing = np.full(len(asked), np.nan)
+        return PublishedCounts(nothing, noisy, widths, nothing)
 
     def model_bars(self, workload: Workload | None = None) -> Floats:
         """Half-widths of the 95 % error bars around the release's own answers: those to publish.

@@ -21,6 +21,7 @@ from qrelease.mechanisms.quantile_choices import can_choose, choose_quantiles, e
 from qrelease.noise.calibration import selection_epsilon
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, PureDP
+from qrelease.privacy.costs import split
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
 from qrelease.queries.numeric import NumericQuestion
@@ -282,13 +283,14 @@ def test_intervals_cover(cost):
     """The quantile, in nineteen of twenty draws at least, also of groups in which nothing can be told."""
     table, x, g, _ = people(2_000, 3, (0.8, 0.18, 0.02))
     question = NumericQuestion.parse(WIDE, "quantile(.25):x by g")
-    missed, drawn, widths = np.zeros(3), 300, []
+    missed, drawn, widths, counts = np.zeros((2, 3)), 300, [], np.array([1600.0, 360.0, 40.0])
     exact = [np.quantile(x[(g == k) & (x >= 0)], 0.25, method="inverted_cdf") for k in range(3)]
     for seed in range(drawn):
         private = Private(table, ADD, Filter(cost), Entropy.insecure(seed))
         (choices,) = choose_quantiles(private, [question], cost)
-        (value, low, high), (model, least, most) = choices.answer([0], np.array([1600.0, 360.0, 40.0]))
-        missed += [not a <= v <= b for v, a, b in zip(exact, low[:, 0], high[:, 0], strict=True)]
+        (value, low, high), (model, least, most) = choices.answer([0], counts, counts - 10)
+        for k, (a, b) in enumerate([(low, high), (least, most)]):
+            missed[k] += (exact < a[:, 0]) | (b[:, 0] < exact)
         widths.append((high - low)[:, 0])
         assert (least <= model).all()
         assert (model <= most).all()
@@ -298,16 +300,48 @@ def test_intervals_cover(cost):
     assert width[0] < 35 < width[2]
 
 
-def test_small_groups_are_pooled_and_large_ones_are_not():
+def chosen_by_hand(value, low, high, reach=50.0):
     question = NumericQuestion.parse(WIDE, "quantile(.5):x by g")
-    places = np.array([[3], [9], [40]])
-    choices = ChosenQuantiles(question, PARTS, "exponential", places, places, places, (50.0,))
-    (value, *_), (model, low, high) = choices.answer([0], np.array([1000.0, 5000.0, 20.0]))
+    places = [np.array(part)[:, None] for part in (value, low, high)]
+    return ChosenQuantiles(question, PARTS, "exponential", *places, (reach,))
+
+
+def published(choices, counts, off=10.0):
+    """The unbiased answers, those to publish, and the ends of these: (groups,) each."""
+    counts = np.array(counts)
+    (value, *_), model = choices.answer([0], counts, counts - off)
+    return value[:, 0], *(part[:, 0] for part in model)
+
+
+def test_small_groups_are_pooled_and_large_ones_are_not():
+    choices = chosen_by_hand([3, 9, 40], [0, 0, 0], [45, 45, 45])
+    value, model, low, high = published(choices, [1000.0, 5000.0, 20.0])
     assert model[:2].tolist() == value[:2].tolist()
     assert model[2] == value[1] != value[2]
     assert low[2] <= model[2] <= value[2] <= high[2]
-    (_, *_), (same, *_) = choices.answer([0], np.array([1.0, 2.0, 3.0]))
+    value, same, _, _ = published(choices, [1.0, 2.0, 3.0])
     assert same.tolist() == value.tolist()
+
+
+def test_a_choice_beyond_its_own_ends_is_not_published():
+    choices = chosen_by_hand([3, 50, 9], [1, 2, 3], [8, 12, 11])
+    value, model, low, high = published(choices, [9000.0, 9000.0, 9000.0])
+    cells = choices.cells
+    assert model.tolist() == [value[0], cells.high[12], value[2]]
+    assert (low.tolist(), high.tolist()) == (cells.low[[1, 2, 3]].tolist(), cells.high[[8, 12, 11]].tolist())
+    crossed = chosen_by_hand([3, 50, 9], [1, 12, 3], [8, 2, 11])  # ends that contradict each other say nothing
+    value, model, low, high = published(crossed, [9000.0, 9000.0, 9000.0])
+    assert model[1] == value[1]
+    assert low[1] == cells.low[12]
+
+
+@pytest.mark.parametrize(("far", "records", "lost"), [(50, 150.0, True), (50, 3_000.0, False), (11, 150.0, False)])
+def test_a_far_choice_of_few_records_is_taken_to_be_lost(far, records, lost):
+    """As choices are off by ten ranks or so, there are hardly any empty cells among those of 3 000 records."""
+    reach = 10 * np.log(2 * len(chosen_by_hand([0] * 3, [0] * 3, [0] * 3).cells))
+    choices = chosen_by_hand([8, 10, far], [0] * 3, [51] * 3, reach)
+    value, model, _, _ = published(choices, [9_000.0, 10_000.0, records])
+    assert model[2] == (value[1] if lost else value[2])
 
 
 def chosen(questions, cost, relation=ADD, **options):
@@ -328,6 +362,17 @@ def test_few_quantiles_of_large_groups_are_chosen_and_many_of_small_ones_are_not
     assert not chosen([FEW], PureDP(1.0))  # it may be about few records
     assert chosen([MANY, "mean:x"], PureDP(1.0), records=600, quantiles="exponential") == (MANY,)
     assert chosen(["mean:x", " " + FEW], ZCDP(0.5), records=60_000) == (" " + FEW,)
+
+
+def test_choices_have_no_less_than_their_share_where_that_is_good():
+    """A smaller one would do for groups of the same size, and there may be others."""
+    workload, cost = Workload.marginals(WIDE, [["g"]]), PureDP(1.0)
+    found = divided(NumberSums([FEW], records=600_000), workload, cost, ADD)
+    assert found.chosen == (FEW,)
+    assert found.choosing == split(cost, [0.5, 0.5])[0]
+    paid = Filter(cost)
+    paid.spend(found.choosing)
+    paid.spend(found.sums)
 
 
 def test_what_is_chosen_follows_from_public_facts_alone():

@@ -30,6 +30,7 @@ from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
+from qrelease.release.error_bars import published
 from qrelease.release.release import Release
 
 REPEATS = 250
@@ -221,3 +222,17 @@ def test_every_answer_has_an_error_bar_that_holds(mechanism, neighbours):
         within.append(np.mean(np.abs(made.answers() - truth) <= bars))
     assert np.mean(within) > 0.95
     assert unmeasured
+
+
+def test_a_bar_that_is_cut_off_at_0_holds_whenever_that_of_the_noisy_count_does():
+    """For every answer, truth and noise of a grid; and it is never wider than by the triangle inequality."""
+    domain, nothing = Domain.coded({"a": 1}), np.full(1, np.nan)
+    asked, width, narrower = Workload.marginals(domain, [["a"]]), 3.0, 0
+    for noisy in np.arange(-8.0, 9.0):
+        for answer in np.arange(-2.0, 9.0):
+            (bar,) = published(asked, np.array([answer]), nothing, np.array([noisy]), np.array([width]), None)
+            truths = np.arange(max(noisy - width, 0), noisy + width + 1)
+            assert (np.abs(truths - answer) <= bar).all()
+            assert bar <= abs(answer - noisy) + width
+            narrower += bar < abs(answer - noisy) + width
+    assert narrower > 20
