@@ -76,9 +76,9 @@ AIM_ROWS = {
     ("real AUC", 1.0): 0.71,
 }
 RECORDED = {
-    ("adult", 0.1): (0.2500, 0.0321),
-    ("adult", 1.0): (0.0939, 0.0064),
-    ("adult", 10.0): (0.0439, 0.0025),
+    ("adult", 0.1): (0.2481, 0.0321),
+    ("adult", 1.0): (0.0916, 0.0064),
+    ("adult", 10.0): (0.0435, 0.0026),
     ("br2000", 0.1): (0.154, 0.0508),
     ("br2000", 1.0): (0.0420, 0.0072),
     ("br2000", 10.0): (0.0169, 0.0052),
@@ -89,12 +89,12 @@ RECORDED = {
 """Mean L1 and largest difference of a cell, by table and ε, as they were last found."""
 
 RECORDED_ROWS = {
-    ("impossible", 0.1): 1.3,
+    ("impossible", 0.1): 2.7,
     ("impossible", 1.0): 0.05,
     ("impossible", 10.0): 0.05,
-    ("five-way l1", 1.0): 0.305,
+    ("five-way l1", 1.0): 0.300,
     ("income AUC", 1.0): 0.905,
-    ("real AUC", 1.0): 0.608,
+    ("real AUC", 1.0): 0.592,
 }
 """Of the rows of adult."""
 

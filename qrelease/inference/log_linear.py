@@ -30,8 +30,9 @@ nothing back. It is told anew from the fit as the records move.
 (`signs`). Where the pair is not measured, that is, with what the columns say by themselves, a marginal of two by two
 cells, on which (1) holds too. Where it is, t becomes the best estimate from both. And as signs are known much better
 than cells, the interactions of the pair are taken to be normal around what its signs tell: e is then what columns would
-have that are independent but for their signs, and what (1) holds back is θ less the logarithm of what e grew by. For
-the largest error of Adult's three-way marginals at (1, 1e-9) `benchmarks.large` prints .0056 with this, .0064 without.
+have that are independent but for their signs, and what (1) holds back is θ less the logarithm of what e grew by.
+Whether a cell is empty is told with e of independent columns: signs leave hardly a record to some quarters of a
+marginal, and an empty cell there looks like any other.
 """
 
 from __future__ import annotations
@@ -221,7 +222,6 @@ class FitProblem:
                 expected = expected * told
             omega = record_kernels.strength(values, expected, noise, prior, len(s) == 2, self._zero[place])
             if told is not None and len(s) == 2:
-                # Signs leave few records to some quarters of a marginal: an empty cell there then looks like any other.
                 record_kernels.strength(values, alone, noise, prior, True, self._zero[place])
         self._expected[place] = expected
         self._omega[place] = omega
