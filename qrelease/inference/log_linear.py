@@ -31,7 +31,7 @@ nothing back. It is told anew from the fit as the records move.
 cells, on which (1) holds too. Where it is, t becomes the best estimate from both. And as signs are known much better
 than cells, the interactions of the pair are taken to be normal around what its signs tell: e is then what columns would
 have that are independent but for their signs, and what (1) holds back is θ less the logarithm of what e grew by.
-Whether a cell is empty is told with e of independent columns: signs leave hardly a record to some quarters of a
+How many cells are empty is told with e of independent columns: signs leave hardly a record to some quarters of a
 marginal, and an empty cell there looks like any other.
 """
 
@@ -217,12 +217,11 @@ class FitProblem:
             if signs is not None:
                 told = sign_pairs.told(values, expected, sign_noise, signs)
                 self._told[place] = np.log(told)
-            prior, alone = omega, expected
+            prior, zero, is_pair = omega, self._zero[place], len(s) == 2
+            omega, empty = record_kernels.strength(values, expected, noise, prior, is_pair, zero, -1.0)
             if told is not None:
                 expected = expected * told
-            omega = record_kernels.strength(values, expected, noise, prior, len(s) == 2, self._zero[place])
-            if told is not None and len(s) == 2:
-                record_kernels.strength(values, alone, noise, prior, True, self._zero[place])
+                omega, _ = record_kernels.strength(values, expected, noise, prior, is_pair, zero, empty)
         self._expected[place] = expected
         self._omega[place] = omega
         for axes, mask in self.impossible.items():

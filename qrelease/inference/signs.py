@@ -57,7 +57,7 @@ def with_signs(table: Floats, noise: float, measured: Measurement) -> tuple[Floa
 
 def strength(records: Floats, expected: Floats, noise: float) -> float:
     """ω of the interaction of signs, from the records in classes; see `log_linear`."""
-    found = record_kernels.strength(records, expected, noise, prior_variance(2), False, np.zeros(len(records)))
+    found, _ = record_kernels.strength(records, expected, noise, prior_variance(2), False, np.zeros(len(records)), -1.0)
     return float(found)
 
 

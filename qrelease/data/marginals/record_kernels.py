@@ -378,17 +378,20 @@ def _uniform(seed: Any, number: int) -> float:
 
 
 @_jit
-def strength(values: Array, expected: Array, noise: float, typical: float, zeros: bool, zero: Array) -> float:
+def strength(
+    values: Array, expected: Array, noise: float, typical: float, zeros: bool, zero: Array, known_share: float
+) -> tuple[float, float]:
     """How strong the interactions on a marginal are, and which of its cells are empty, by expectation maximisation.
 
     A cell's measured number of records is taken to be normal: with probability 1 - π around what was expected of it,
     e, of variance noise + e + ω e², and with π around none, of variance noise. ω by the method of moments, weighted,
     with the typical ω for a prior. π is the share of empty cells among those of which it can be told, where e is some
     times the noise, less one cell: for among all marginals a few cells are far off by chance, each in another marginal.
+    If it is known, it is `known_share`, else that is negative.
 
-    Writes each cell's probability of being empty to `zero`, if zeros are looked for, and returns ω.
+    Writes each cell's probability of being empty to `zero`, if zeros are looked for, and returns ω and π.
     """
-    omega, share = typical, 0.3
+    omega, share = typical, 0.3 if known_share < 0 else known_share
     zero[:] = 0
     for _ in range(_EM_ROUNDS):
         found, weight = 0.0, 1e-30
@@ -408,11 +411,12 @@ def strength(values: Array, expected: Array, noise: float, typical: float, zeros
             known = (1 - zero[c]) * (e / variance) ** 2
             found += known * (off * off - noise - e)
             weight += known * e * e
-        share = max(empty - _CHANCE_ZEROS, 0.0) / (told + _CHANCE_ZEROS)
+        if known_share < 0:
+            share = max(empty - _CHANCE_ZEROS, 0.0) / (told + _CHANCE_ZEROS)
         precision, believed = weight / 2, 1 / (4 * typical * typical)
         moment = max(found / weight, 0.0)
         omega = max((moment * precision + typical * believed) / (precision + believed), typical / 20)
-    return omega
+    return omega, share
 
 
 _EM_ROUNDS = 40
