@@ -185,6 +185,6 @@ class ShownTexts(dict[Any, str]):
 
     def __missing__(self, value: Any) -> str:
         text = shown(value)
-        if value == value and len(self) < _MAX_KNOWN:  # NaN is not the same as itself
+        if text and len(self) < _MAX_KNOWN:  # not missing: NaN is not itself, and pandas' NA cannot say
             self[value] = text
         return text

@@ -9,7 +9,7 @@ in integer arithmetic, so that the δ it gives never exceeds the one asked for. 
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from qrelease._util.validate import rational
 from qrelease.errors import InvalidInput
@@ -246,9 +246,11 @@ def selection_epsilon(cost: PureDP | ZCDP, rule: Rule) -> Fraction:
     """ε of a selection at a cost: under zCDP √(8ρ) or √(2ρ), rounded down.
 
     There the exponential mechanism at ε costs ε²/8 (bounded range, Cesar & Rogers 2021), permute-and-flip ε²/2.
-    `InvalidInput` for another kind of cost, and where ε would be below `MIN_SELECTION_EPSILON`.
+    `InvalidInput` for another kind of cost or another rule, and where ε would be below `MIN_SELECTION_EPSILON`.
     """
     check_cost(cost, PureDP, ZCDP)
+    if rule not in get_args(Rule):
+        raise InvalidInput(f"the rule of a selection must be exponential or permute-and-flip, got {rule!r}")
     if isinstance(cost, PureDP):
         return _enough(Fraction(cost.epsilon), cost)
     square = (8 if rule == "exponential" else 2) * Fraction(cost.rho)

@@ -470,3 +470,19 @@ def test_a_draft_is_the_same_however_its_records_come():
     assert draft(frame.sample(frac=1, random_state=2)) == again
     assert draft(frame.astype(object)) == again
     assert draft(pl.from_pandas(frame)) == again
+
+
+def test_frames_with_missing_values_of_pandas_and_with_numbers_for_names_are_drafted():
+    nullable = pd.DataFrame(
+        {
+            "age": pd.array([30, 41, None] * 100, dtype="Int64"),
+            "member": pd.array([True, None, False] * 100, dtype="boolean"),
+            "sex": pd.array(["f", None, "m"] * 100, dtype="string"),
+        }
+    )
+    drafted = str(draft(nullable))
+    assert 'categories = ["false", "true"]' in drafted
+    assert drafted.count('missing = [""]') == 3
+    years = str(draft(pd.DataFrame({2020: [1, 2] * 50, 2021: ["a", "b"] * 50})))
+    assert 'name = "2020"' in years
+    assert 'name = "2021"' in years

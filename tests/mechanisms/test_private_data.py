@@ -360,3 +360,8 @@ def test_a_filter_of_another_kind_refuses():
         door.measure(mixed(), ZCDP(0.1))
     assert door.filter.spent is None
     assert Filter(PureDP(1.0)).spent is None
+
+
+def test_a_selection_by_no_rule_is_refused():
+    with pytest.raises(InvalidInput, match="must be exponential or permute-and-flip, got 'exponentail'"):
+        selection_epsilon(PureDP(1.0), "exponentail")

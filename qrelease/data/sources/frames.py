@@ -210,12 +210,11 @@ class FrameReader:
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of some rows as texts, a missing value as the empty one."""
         with reading_bar() as bar:
-            known = [_texts_of(self._frame[name].dtype) for name in self._columns]
+            known = [_texts_of(self._frame.get_column(name).dtype) for name in self._columns]
             for first in range(0, len(self._frame), _ROWS):
                 piece = self._frame[first : first + _ROWS]
-                yield [
-                    list(map(texts, piece[name].to_list())) for texts, name in zip(known, self._columns, strict=True)
-                ]
+                columns = map(piece.get_column, self._columns)  # whose names may be numbers, as of years
+                yield [list(map(texts, c.to_list())) for texts, c in zip(known, columns, strict=True)]
                 bar.update(len(piece))
 
 

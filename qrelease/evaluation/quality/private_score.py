@@ -82,6 +82,11 @@ class MarginalScores:
     public
         Synthetic records over the same columns, public: such as those of a release charged to the same ledger.
 
+    Raises
+    ------
+    InvalidInput
+        For records that are no `Table`.
+
     References
     ----------
     The score is that of NIST's Collaborative Research Cycle, (2 - mean L1 distance) * 500; its noise is by Dwork & Roth
@@ -102,6 +107,12 @@ class MarginalScores:
 
     public: Table
     name: ClassVar[str] = "marginal-scores"
+
+    def __post_init__(self) -> None:
+        given: object = self.public
+        if not isinstance(given, Table):
+            kind = type(given).__name__
+            raise InvalidInput(f"synthetic records must be a table, as of Table.from_frame(frame, schema), got {kind}")
 
     def __repr__(self) -> str:
         return f"MarginalScores({len(self.public):,} public records)"

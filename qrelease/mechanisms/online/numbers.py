@@ -86,6 +86,9 @@ class AnsweringSession(Protocol):
     def missing(self, group: CanonicalGroup) -> bool:
         """Whether the answer to some query of a family is not known."""
 
+    def check_covered(self, costs: Sequence[Cost], purse: Purse | None = None) -> None:
+        """Raise `BudgetExceeded` unless the budgets hold all of some costs."""
+
 
 @final
 @dataclass(frozen=True)
@@ -189,9 +192,10 @@ def check_online(question: NumericQuestion) -> None:
 
 
 def quote(session: AnsweringSession, question: NumericQuestion, purse: Purse | None = None) -> Quote:
-    """The most that a question would cost now. Raises as the session's `quote` does."""
+    """The most that a question would cost now. Raises as the session's `quote` does, and where all is too much."""
     found = _quotes(session, Families(session.domain, question), purse)
     costs = [q.cost for q in found if q.cost is not None]
+    session.check_covered(costs, purse)
     source = next((q.source for q in found if q.cost is not None), found[0].source)
     return Quote(total_cost(session.cost, costs), source)
 

@@ -60,7 +60,7 @@ from qrelease.mechanisms.online.purchasing import Purchase
 from qrelease.mechanisms.online.quotes import PaidEstimate, Purse, Quote, price_of, total_cost
 from qrelease.mechanisms.online.state import SessionState
 from qrelease.mechanisms.private_data import Private
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost
 from qrelease.privacy.filters import NEGLIGIBLE_SHARE, Tally, after, remaining, spent
 from qrelease.privacy.journals import SharedJournal
 from qrelease.privacy.ledger_guard import SessionLock
@@ -412,6 +412,22 @@ class OnlineSession:
         """Whether the answer to some query of a group is not known, so that it would have to be bought."""
         with self._lock:
             return self._state.missing(group)
+
+    def check_covered(self, costs: Sequence[Cost], purse: Purse | None = None) -> None:
+        """Raise `BudgetExceeded` unless the cap, the ledger and the purse hold some costs of the unit together.
+
+        The ledger and the purse are asked for what is bought in ρ and for what is bought in ε, one after the other.
+        """
+        with self._lock:
+            tally = self._state.tally
+        for cost in costs:
+            tally = after(self._cap, tally, self._unit.of_a_record(cost))
+        for of_a_kind in ([c for c in costs if isinstance(c, ZCDP)], [c for c in costs if not isinstance(c, ZCDP)]):
+            together = total_cost(self.cost, of_a_kind)
+            if together is not None:
+                self._journal.check(together)
+                if purse:
+                    purse.admits(together)
 
     # What is known of it
 

@@ -10,6 +10,7 @@ import qrelease as qr
 from qrelease.data.domain import Domain
 from qrelease.data.person import Person
 from qrelease.data.table import Table
+from qrelease.errors import InvalidInput
 from qrelease.evaluation.quality import private_score
 from qrelease.evaluation.quality.marginals import distances, marginal_score, sets_of
 from qrelease.evaluation.quality.private_score import MarginalScores
@@ -97,7 +98,7 @@ def test_what_cannot_be_scored_is_charged_nothing():
     with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
         curator = qr.Curator(PRIVATE, ledger)
         for other in (table([]), Table(Domain.coded({"a": 2}), (np.zeros(3, np.uint8),))):
-            with pytest.raises(qr.InvalidInput):
+            with pytest.raises(InvalidInput):
                 curator.estimate(MarginalScores(other), qr.PureDP(1.0))
         assert ledger.spent is None
 
@@ -137,3 +138,8 @@ def test_of_persons_it_is_of_the_records_that_are_kept_and_noised_for_all_that_o
         scale = float(measured.law.removeprefix("discrete Laplace, scale "))
         assert scale == pytest.approx(len(PUBLIC) * sets * 2 * persons / share, rel=1e-4)
     assert found.at_most == 2
+
+
+def test_records_that_are_no_table_are_refused():
+    with pytest.raises(InvalidInput, match="must be a table, as of Table.from_frame"):
+        MarginalScores({"a": [1]})

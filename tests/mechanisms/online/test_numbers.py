@@ -276,6 +276,19 @@ def test_a_family_costs_what_one_answer_costs():
         assert steps.epsilon == pytest.approx(7 * one.epsilon, rel=1e-2)  # the records, and 6 halvings of 40 cells
 
 
+def test_a_quote_is_refused_where_the_budget_holds_its_parts_but_not_all():
+    with opened(MECHANISM, neighbours=ADD, table=table()) as session:
+        one, steps = session.quote("carrier = AA").cost.epsilon, session.quote_numbers("quantile:delay by carrier").cost
+    for epsilon in (steps.epsilon / 2, steps.epsilon * 1.1 + one):
+        with opened(MECHANISM, PureDP(epsilon), neighbours=ADD, table=table()) as session:
+            session.quote("carrier = AA")
+            if epsilon < steps.epsilon:
+                with pytest.raises(BudgetExceeded):
+                    session.quote_numbers("quantile:delay by carrier")
+            else:
+                assert session.quote_numbers("quantile:delay by carrier").cost == steps
+
+
 @pytest.mark.parametrize("replace", [False, True])
 def test_parts_that_are_asked_together_move_no_more_than_a_count_does(replace):
     """By enumeration of all pairs of neighbours: what one record gives to all queries, or two give that swap."""
