@@ -683,7 +683,9 @@ def _propose_bins(entry: Table, column: _Column) -> int:
         if step and high - low > step:
             _add_grid(entry, column, low, high, step)
     if isinstance(bins, list):
-        entry.add(tomlkit.comment("uneven: even bins would hold nearly all values in one"))
+        heaped = column.most_share if column.most_share in bins else None
+        why = "even bins would hold nearly all values in one" if heaped is None else f"many records have {heaped}"
+        entry.add(tomlkit.comment(f"uneven: {why}"))
     entry.add("bins", _inline(bins) if isinstance(bins, dict) else bins)
     if column.kind == "whole":
         entry.add("integer", value=True)

@@ -144,8 +144,8 @@ class LearningForecast:
             told,
             *(f"    {spend.what}: {spend.cost:.6g}" for spend in self.spends),
             *(
-                f"  a text of {name} becomes a category where about {records:,} records or more have it; all others are"
-                " `other`"
+                f"  a text of {name} that about {records:,} records have is as likely to become a category as not; what"
+                " becomes none is counted as `other`"
                 for name, records in self.least.items()
             ),
             f"  planned with a stand-in: {', '.join(counts)}; it is the most that can be learned, and with fewer the"

@@ -169,7 +169,8 @@ class ChosenQuantiles:
         value, low, high = cells.middle[self.value], cells.low[self.low], cells.high[self.high]
         pooled = np.stack([self._pooled(at, counts, fewest) for at in range(len(self.reach))], axis=1)
         # A group's two ends hold whatever its choice is: what is outside of them is far off, and is not published.
-        model = np.where(low > high, cells.middle[pooled], np.clip(cells.middle[pooled], low, high))
+        low, high = np.minimum(low, high), np.maximum(low, high)  # of a group that is lost the first may be above
+        model = np.clip(cells.middle[pooled], low, high)
         unbiased = value, np.minimum(low, value), np.maximum(high, value)
         published = model, np.minimum(low, model), np.maximum(high, model)
         return tuple(part[:, places] for part in unbiased), tuple(part[:, places] for part in published)

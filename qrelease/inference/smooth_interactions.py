@@ -6,12 +6,17 @@ K(i, j) = e^(-(i-j)²/2ℓ²): a Gaussian process (Rasmussen & Williams 2006), i
 noise is averaged over them. Which columns are so, the length ℓ of each, and both variances of each pair are those
 under which the measurements are the most likely (empirical Bayes): an order that means nothing makes them less likely.
 All this is post-processing of measurements.
+
+Likelihoods are those of counts, as if a count were 1 + θ times what is expected of independent columns, and not e^θ
+times that. Where interactions are so strong that this is far off, as along the diagonal of two columns that nearly
+determine each other, nothing is taken to be smooth.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from math import inf, sqrt
 from typing import Final, final
@@ -33,11 +38,13 @@ _LIKE_NEIGHBOURS: Final = 3.0
 _LEAST_EVIDENCE: Final = 5.0
 """By how much the logarithm of the likelihood must grow for a column to be taken as smooth: by a factor of 150."""
 _VARIANCES: Final = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-"""Of interactions: those that are tried for a pair."""
+"""Of interactions: those that are tried for a pair. If the last one is the likeliest, they are too strong for this."""
 _NEGLIGIBLE: Final = 1e-3
 """Eigenvalues of K over the largest, below which they are left out."""
 _MOST_FACTORS: Final = 512
 """Dimensions of the smooth part of a pair with two smooth columns: with more, one of them is taken as not smooth."""
+_MOST_NUMBERS: Final = 1 << 23
+"""Of a pair: cells times dimensions, which are held at once."""
 
 
 @final
@@ -101,7 +108,7 @@ def smooth_pairs(
     """
     plain = [_Basis(p, 0.0) for p in singles]
     measured = {s: _Measured(residual, variances[s], total) for s, residual in residuals.items()}
-    apart = {s: m.likeliest(plain[s[0]], plain[s[1]]) for s, m in measured.items()}
+    apart = cache(lambda s: measured[s].likeliest(plain[s[0]], plain[s[1]]))
     smooth: dict[int, _Basis] = {}
     for axis, p in enumerate(singles):
         pairs = [s for s in residuals if axis in s]
@@ -110,17 +117,17 @@ def smooth_pairs(
         gains: dict[_Basis, float] = {}
         for basis in (_Basis(p, length) for length in _lengths(len(p))):
             found = [measured[s].likeliest(*(basis if a == axis else plain[a] for a in s)) for s in pairs]
-            gains[basis] = sum(f.logarithm - apart[s].logarithm for f, s in zip(found, pairs, strict=True))
+            gains[basis] = sum(f.logarithm - apart(s).logarithm for f, s in zip(found, pairs, strict=True))
         best = max(gains, key=lambda basis: gains[basis])
         if gains[best] > _LEAST_EVIDENCE:
             smooth[axis] = best
     chosen = {}
     for s, m in measured.items():
         options = [[plain[a], smooth[a]] if a in smooth else [plain[a]] for a in s]
-        tried = [m.likeliest(one, other) for one, other in product(*options) if _small(one, other)]
-        best_of_pair = max(tried, key=lambda found: found.logarithm)
-        if best_of_pair.pair is not None and best_of_pair.pair.smooth > 0:
-            chosen[s] = best_of_pair.pair
+        tried = [m.likeliest(one, other) for one, other in product(*options) if m.fits(one, other)]
+        pair = max(tried, key=lambda found: found.logarithm).pair if len(tried) > 1 else None
+        if pair is not None and pair.smooth > 0 and max(pair.smooth, pair.rough) < _VARIANCES[-1]:
+            chosen[s] = pair
     return chosen
 
 
@@ -141,34 +148,33 @@ def _neighbours_alike(axis: int, pairs: Sequence[Axes], measured: Mapping[Axes, 
     return total > _LIKE_NEIGHBOURS * sqrt(squares)
 
 
-def _small(one: _Basis, other: _Basis) -> bool:
-    return one.root is None or other.root is None or one.root.shape[1] * other.root.shape[1] <= _MOST_FACTORS
-
-
 @final
 class _Basis:
     """The eigenvectors of the covariance that a column's cells have, scaled by how many records they have.
 
     root     (n, r) F with F Fᵀ = K; None where K is the identity
-    vectors  (n, n) the eigenvectors, of the eigenvalues `smooth`
+    factors  r, or 1
+    vectors  (n, n) the eigenvectors, of the eigenvalues `smooth`; None where they are the cells
     rough    (n,) along each, the variance of cells that say nothing of each other
     sampled  (n,) along each, the variance that is due to the chance of which records there are
     """
 
     def __init__(self, distribution: Floats, length: float) -> None:
-        size = len(distribution)
         self.root: Floats | None = None
+        self.vectors: Floats | None = None
+        self.factors = 1
+        self.smooth, self.rough, self.sampled = distribution**2, distribution**2, distribution
         if length == 0:
-            self.vectors, self.smooth = np.eye(size), distribution**2
-        else:
-            kernel = np.exp(-0.5 * (np.subtract.outer(np.arange(size), np.arange(size)) / length) ** 2)
-            values, vectors = np.linalg.eigh(kernel)
-            kept = values > _NEGLIGIBLE * values[-1]
-            self.root = vectors[:, kept] * np.sqrt(values[kept])
-            values, self.vectors = np.linalg.eigh(distribution[:, None] * kernel * distribution)
-            self.smooth = np.maximum(values, 0.0)
-        self.rough: Floats = distribution**2 @ self.vectors**2
-        self.sampled: Floats = distribution @ self.vectors**2
+            return
+        places = np.arange(len(distribution))
+        kernel = np.exp(-0.5 * (np.subtract.outer(places, places) / length) ** 2)
+        values, vectors = np.linalg.eigh(kernel)
+        kept = values > _NEGLIGIBLE * values[-1]
+        self.root, self.factors = vectors[:, kept] * np.sqrt(values[kept]), int(kept.sum())
+        values, vectors = np.linalg.eigh(distribution[:, None] * kernel * distribution)
+        self.vectors = vectors
+        self.smooth, self.rough = np.maximum(values, 0.0), distribution**2 @ vectors**2
+        self.sampled = distribution @ vectors**2
 
 
 @dataclass(frozen=True)
@@ -188,9 +194,15 @@ class _Measured:
     noise: float
     total: float
 
+    def fits(self, one: _Basis, other: _Basis) -> bool:
+        """Whether what is smooth with these has few enough dimensions for memory."""
+        factors = one.factors * other.factors
+        return factors <= _MOST_FACTORS and factors * self.residual.size <= _MOST_NUMBERS
+
     def likeliest(self, one: _Basis, other: _Basis) -> _Likeliest:
         """The best variances, if columns have these covariances."""
-        squares = (one.vectors.T @ self.residual @ other.vectors) ** 2
+        along = self.residual if one.vectors is None else one.vectors.T @ self.residual
+        squares = (along if other.vectors is None else along @ other.vectors) ** 2
         rough = self.total**2 * np.multiply.outer(one.rough, other.rough)
         smooth = self.total**2 * np.multiply.outer(one.smooth, other.smooth)
         rest = self.noise + self.total * np.multiply.outer(one.sampled, other.sampled)

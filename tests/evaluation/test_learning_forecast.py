@@ -83,7 +83,7 @@ def test_no_more_categories_are_planned_with_than_records_can_name():
     assert told.open == {"hours": 8, "town": 900 // told.least["town"]}
     assert LearningForecast.of(OPEN, 10**6, COST, ADDED).open == {"hours": 8, "town": 5}
     assert LearningForecast.of(OPEN, 1, COST, ADDED).open == {"hours": 8, "town": 2}
-    assert f"about {told.least['town']} records or more" in str(told)
+    assert f"that about {told.least['town']} records have is as likely" in str(told)
 
 
 def test_what_cannot_be_learned_is_refused():

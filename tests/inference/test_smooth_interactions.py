@@ -87,3 +87,20 @@ def test_a_fit_is_nearer_where_cells_are_in_order():
         fitted = finish(estimates, 1 << 15, rng=np.random.default_rng(1), start=start)
         errors.append(np.abs(answers(fitted, table.domain, workload) - true_answers(workload, table)).sum())
     assert errors[0] < 0.85 * errors[1]
+
+
+def test_columns_that_nearly_determine_each_other_are_not_smooth():
+    """Along a diagonal what is measured is smooth, but the logarithms of it are not."""
+    rng = np.random.default_rng(0)
+    u = rng.uniform(size=100_000)
+    codes = [np.clip(((u + 0.02 * rng.normal(size=len(u))) * n).astype(int), 0, n - 1) for n in (24, 48, 30)]
+    estimates, _ = estimates_of(Table(coded(24, 48, 30), tuple(codes)), ZCDP(0.05))
+    assert smooth_pairs(*pairs_of(estimates)) == {}
+
+
+def test_what_is_too_large_for_memory_is_smooth_along_one_column_alone():
+    rng, p = np.random.default_rng(0), np.full(512, 1 / 512)
+    wave = np.sin(np.arange(512) / 20)
+    residuals = {(0, 1): 50 * np.multiply.outer(wave, wave) + rng.normal(0, 10, (512, 512))}
+    pair = smooth_pairs(residuals, {(0, 1): 100.0}, [p, p], 1e8)[0, 1]
+    assert sum(r is not None for r in pair.roots) == 1

@@ -141,5 +141,5 @@ def test_of_persons_it_is_of_the_records_that_are_kept_and_noised_for_all_that_o
 
 
 def test_records_that_are_no_table_are_refused():
-    with pytest.raises(InvalidInput, match="must be a table, as of Table.from_frame"):
+    with pytest.raises(InvalidInput, match=r"must be a table, as of Table\.from_frame"):
         MarginalScores({"a": [1]})
