@@ -48,8 +48,8 @@ def _to_measured(workload: Workload, answers: Floats, noisy: Floats, widths: Flo
     """
     may_be = [not g.queries.bounded for g in workload.groups]
     least = np.where(np.repeat(may_be, np.diff(workload.bounds)), -np.inf, 0.0)
-    middle = np.maximum(noisy, least)
-    cut = np.maximum(middle + widths - answers, answers - np.maximum(middle - widths, least))
+    above = np.maximum(noisy, least) - answers
+    cut = np.maximum(widths + above, np.minimum(widths - above, answers - least))
     found: Floats = np.minimum(cut, np.abs(answers - noisy) + widths)  # for answers below 0
     return found
 
