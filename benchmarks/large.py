@@ -94,7 +94,7 @@ RECORDED_ROWS = {
     ("impossible", 10.0): 0.05,
     ("five-way l1", 1.0): 0.300,
     ("income AUC", 1.0): 0.905,
-    ("real AUC", 1.0): 0.592,
+    ("real AUC", 1.0): 0.605,
 }
 """Of the rows of adult."""
 
