@@ -185,6 +185,7 @@ class ShownTexts(dict[Any, str]):
 
     def __missing__(self, value: Any) -> str:
         text = shown(value)
-        if text and len(self) < _MAX_KNOWN:  # not missing: NaN is not itself, and pandas' NA cannot say
+        # A NaN is no key, since it is not itself, and neither is pandas' NA, which cannot say.
+        if (text or value is None) and len(self) < _MAX_KNOWN:
             self[value] = text
         return text
