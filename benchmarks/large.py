@@ -90,11 +90,11 @@ RECORDED = {
 
 RECORDED_ROWS = {
     ("impossible", 0.1): 2.7,
-    ("impossible", 1.0): 0.05,
+    ("impossible", 1.0): 0.13,
     ("impossible", 10.0): 0.05,
     ("five-way l1", 1.0): 0.300,
     ("income AUC", 1.0): 0.905,
-    ("real AUC", 1.0): 0.605,
+    ("real AUC", 1.0): 0.600,
 }
 """Of the rows of adult."""
 
