@@ -198,7 +198,7 @@ class FitProblem:
     ) -> Floats:
         """Take in a marginal; signs that go with it, or what those tell (cells,) that have a set of their own.
 
-        What it has beyond what was expected (n_i for i in axes).
+        Returns what was measured beyond what is expected, signs included, (n_i for i in axes) counts.
         """
         table, _ = estimates.marginal(s)
         noise, sign_noise = max(estimates.residuals[s].variance, 1e-9), 0.0

@@ -420,14 +420,14 @@ class OnlineSession:
         """
         with self._lock:
             tally = self._state.tally
-        for cost in costs:
-            tally = after(self._cap, tally, self._unit.of_a_record(cost))
-        for of_a_kind in ([c for c in costs if isinstance(c, ZCDP)], [c for c in costs if not isinstance(c, ZCDP)]):
-            together = total_cost(self.cost, of_a_kind)
-            if together is not None:
-                self._journal.check(together)
-                if purse:
-                    purse.admits(together)
+            for cost in costs:
+                tally = after(self._cap, tally, self._unit.of_a_record(cost))
+            for of_a_kind in ([c for c in costs if isinstance(c, ZCDP)], [c for c in costs if not isinstance(c, ZCDP)]):
+                together = total_cost(self.cost, of_a_kind)
+                if together is not None:
+                    self._journal.check(together)
+                    if purse:
+                        purse.admits(together)
 
     # What is known of it
 
