@@ -21,12 +21,13 @@ from qrelease._util.typing import Axes, Floats, Mask
 from qrelease.data.marginals.record_tables import Tables
 from qrelease.inference import log_linear
 from qrelease.inference.gibbs import Chains, GibbsSampler, independent
-from qrelease.inference.interaction_basis import Interactions, singles
+from qrelease.inference.interaction_basis import Interactions
 from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.lbfgs import two_loops
 from qrelease.inference.log_linear import LogLinear
 from qrelease.inference.maxent import SOLVER, Dense, by_evidence
 from qrelease.inference.residuals import Estimates
+from qrelease.inference.single_columns import singles, with_likely_columns
 
 SAMPLE: Final = 1 << 15
 """Records that J is learnt from."""
@@ -116,9 +117,9 @@ class _Objective:
     """The function that the fit makes least, in the coordinates of `Interactions`."""
 
     def __init__(self, estimates: Estimates, impossible: Mapping[Axes, Mask]) -> None:
-        residuals = estimates.residuals
-        self.total = max(float(residuals[()].values), 1.0)
+        self.total = max(float(estimates.residuals[()].values), 1.0)
         self.singles = singles(estimates)
+        residuals = with_likely_columns(estimates).residuals
         self.basis = Interactions([s for s in residuals if s], self.singles)
         sets = self.basis.sets
         self.tables = Tables(estimates.domain.shape, sets)

@@ -12,17 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from itertools import groupby, product
-from math import prod, sqrt
-from typing import Final, final
+from math import prod
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Axes, Floats
-from qrelease.inference.residuals import Estimates
-
-_MIN_SHARE: Final = 1e-4
-"""Of the records: a cell of a column is not taken to have fewer."""
 
 
 @final
@@ -122,21 +118,6 @@ class Interactions:
 def needed(shape: Sequence[int]) -> int:
     """Bytes that the bases of columns of so many cells take while they are made, about: some matrices of each."""
     return sum(64 * n * n for n in shape)
-
-
-def singles(estimates: Estimates) -> list[Floats]:
-    """A distribution of each column, (n,), all positive: its marginal, lifted to the noise where that drowns it."""
-    return [_single(estimates, axis) for axis in range(len(estimates.domain))]
-
-
-def _single(estimates: Estimates, axis: int) -> Floats:
-    size, total = estimates.domain.shape[axis], max(float(estimates.residuals[()].values), 1.0)
-    measured = estimates.residuals.get((axis,))
-    if measured is None:
-        return np.full(size, 1 / size)
-    counts = np.maximum(measured.values + total / size, max(sqrt(measured.variance), _MIN_SHARE * total))
-    found: Floats = counts / counts.sum()
-    return found
 
 
 def _eigen(distribution: Floats) -> tuple[Floats, Floats]:

@@ -53,11 +53,11 @@ from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.marginals import record_kernels
 from qrelease.inference import signs as sign_pairs
 from qrelease.inference.gibbs import Chains, GibbsSampler, independent
-from qrelease.inference.interaction_basis import singles
 from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.mixing import Mixing
 from qrelease.inference.residuals import Estimates
+from qrelease.inference.single_columns import singles, with_likely_columns
 from qrelease.inference.smooth_interactions import smooth_pairs
 
 
@@ -150,6 +150,7 @@ class FitProblem:
         self.shape, self.impossible = shape, impossible or {}
         self.total = max(float(estimates.residuals[()].values), 1.0)
         self.singles = singles(estimates)
+        estimates = with_likely_columns(estimates)
         self.marginals = sorted((s for s in estimates.residuals if s), key=lambda s: (len(s), s))
         # Signs that had a set of their own keep it, also where their pair is measured later.
         apart = before.signs if before is not None else {m.group.axes for m in signs} - set(estimates.residuals)

@@ -67,10 +67,11 @@ from qrelease._util.typing import Axes, Floats, Mask
 from qrelease.data import structural_zeros
 from qrelease.data.domain import Domain
 from qrelease.inference.histogram import Histogram
-from qrelease.inference.interaction_basis import Interactions, singles
+from qrelease.inference.interaction_basis import Interactions
 from qrelease.inference.interaction_prior import prior_variance
 from qrelease.inference.lbfgs import two_loops
 from qrelease.inference.residuals import Estimates
+from qrelease.inference.single_columns import singles, with_likely_columns
 from qrelease.queries.families import Cells
 from qrelease.queries.products import query_rows
 from qrelease.queries.workload import Group, Workload
@@ -373,13 +374,15 @@ class _Problem:
         the log-linear model these change the measure that its densities are of.
         """
         self._rules = rules or {}
-        self._domain, self._residuals = domain, residuals = estimates.domain, estimates.residuals
-        self.total = max(float(residuals[()].values), 1.0) if histogram is None else histogram.total
+        domain = self._domain = estimates.domain
+        self._residuals = estimates.residuals
+        self.total = max(float(self._residuals[()].values), 1.0) if histogram is None else histogram.total
         columns = singles(estimates)
+        residuals = with_likely_columns(estimates).residuals
         self.basis = basis = Interactions([s for s in residuals if s], columns)
         tables = [residuals[s].values.reshape(-1) for s in basis.sets]
         self.target = basis.coordinates(np.concatenate([np.zeros(0), *tables]))
-        self.noise = np.array([residuals[s].variance for s in basis.sets], np.float64)[basis.owner]
+        self.noise = np.array([self._residuals[s].variance for s in basis.sets], np.float64)[basis.owner]
         if self._rules:  # noise in closed cells is followed in vain, the farther the quieter it is
             self.noise = np.maximum(self.noise, SOLVER.least_noise_with_rules)
         self.prior = np.array([prior_variance(len(s)) for s in basis.sets])  # of each set

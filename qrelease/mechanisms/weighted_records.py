@@ -46,10 +46,11 @@ from qrelease.data.marginals.record_tables import LARGEST_COLUMN
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.dense_fit import SAMPLE
 from qrelease.inference.gibbs import possible
-from qrelease.inference.interaction_basis import needed, singles
+from qrelease.inference.interaction_basis import needed
 from qrelease.inference.log_linear import SETTINGS
 from qrelease.inference.maxent import DENSE
 from qrelease.inference.measurement import count_noise, noise_for
+from qrelease.inference.single_columns import singles
 from qrelease.mechanisms import pure_records
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.private_data import Private
