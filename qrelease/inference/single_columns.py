@@ -4,18 +4,20 @@
 
 **Loud columns.** A measurement y = N(p - 1/n) + noise of a column of n cells is then far from any distribution: half of
 the cells are negative, and what is kept of the others is mostly noise. So p is the mean of its posterior. A priori
-p ∝ e^θ, with θ normal of variance ω, and ω log-uniform on `_VARIANCES`: from nearly uniform to nearly all records in
+p ∝ e^θ, with θ normal of variance ω, and ω log-uniform on `VARIANCES`: from nearly uniform to nearly all records in
 one cell. Cells are independent, or, where there are `_LEAST_SMOOTH` of them, as likely change little from one to the
 next (the covariance of `smooth_interactions`, of some length, and a tenth of the variance to each cell by itself). The
 lengths and ω belong to the posterior: an order of cells that means nothing makes the measurement less likely.
 
-The mean is of particles that go from the prior to the posterior by small steps: annealed, resampled, and moved by
-elliptical slice sampling (Del Moral, Doucet & Jasra 2006, *Sequential Monte Carlo samplers*; Murray, Adams & MacKay
-2010). It is post-processing, and the same for the same measurements.
+The mean is of particles that go from the prior to the posterior by small steps: annealed, resampled, and moved, all
+cells at once by elliptical slice sampling and each by itself by Metropolis' rule (Del Moral, Doucet & Jasra 2006,
+*Sequential Monte Carlo samplers*; Murray, Adams & MacKay 2010). It is post-processing, and the same for the same
+measurements.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -23,26 +25,32 @@ from math import log, pi, sqrt
 from typing import Final, final
 
 import numpy as np
+from numba import njit
 
 from qrelease._util.parallel import one_thread
-from qrelease._util.typing import Floats, Mask
+from qrelease._util.typing import Floats, Ints
 from qrelease.inference.residuals import Estimates, Residual
 
 _LEAST_SHARE: Final = 1e-4
 """Of the records: a cell of a column is not taken to have fewer."""
 _LOUD: Final = 0.25
 """The deviation of the noise, over the mean count of a cell, from which on a column is loud."""
-_MOST_CELLS: Final = 4096
+_MOST_CELLS: Final = 256
 """Of a loud column: beyond it particles take long."""
-_PARTICLES: Final = 256
-_MOVES: Final = 4
+_PARTICLES: Final = (128, 512)
+"""The least and the largest number, and `_PARTICLE_CELLS` cells of them in all in between."""
+_PARTICLE_CELLS: Final = 1 << 13
+_MOVES: Final = 2
 """Of each particle at each temperature."""
-_LAST_MOVES: Final = 12
-_VARIANCES: Final = (0.5, 25.0)
+_LAST_MOVES: Final = 8
+VARIANCES: Final = (0.5, 25.0)
+"""Of θ, the least and the largest ω: columns of real tables are rarely near uniform."""
 _STEP: Final = 0.7
 """The deviation of what is added to log ω in a move."""
+_CELL_STEPS: Final = (-3.0, 0.5)
+"""Logarithms between which the deviations of steps of single cells are, over that of their prior."""
+_LARGEST_EXPONENT: Final = 600.0
 _LEAST_SMOOTH: Final = 6
-_MOST_SMOOTH: Final = 512
 _SHORTEST: Final = 1.5
 """The least length, in cells; others are twice, four times … that, up to a quarter of the cells."""
 _ROUGH: Final = 0.1
@@ -108,22 +116,22 @@ def _posterior(shares: bytes, variance: float) -> tuple[Floats, float]:
 
 @final
 class _Particles:
-    """Samples of θ (particles, n), each with its own ω and covariance.
+    """Samples of θ = smooth + rough, (particles, n) each, with an ω and a covariance of their own.
 
     fits     (particles,) the logarithm of each one's likelihood
     chances  (particles, n) e^θ, as shares
     """
 
     def __init__(self, measured: Floats, variance: float) -> None:
-        self._measured, self._variance = measured, variance
+        self._measured, self._variance = measured + 1 / len(measured), variance
+        self._number = number = min(max(_PARTICLE_CELLS // len(measured), _PARTICLES[0]), _PARTICLES[1])
         self._rng = np.random.default_rng(0)  # the mean is a function of the measurement
         self._roots = _roots(len(measured))
-        smooth = len(self._roots) - 1
-        numbers = np.arange(_PARTICLES)
-        self._roots_of = np.where((numbers % 2 == 0) | (smooth == 0), 0, 1 + numbers // 2 % max(smooth, 1))
-        self._omega = np.exp(self._rng.uniform(*map(log, _VARIANCES), _PARTICLES))
-        self._theta = self._prior()
-        self._fits, self._chances = self._likelihoods(self._theta)
+        lengths = len(self._roots)
+        self._root_of = np.arange(number) // 2 % lengths * (np.arange(number) % 2)  # 0: no length, for half
+        self._omega = np.exp(self._rng.uniform(log(VARIANCES[0]), log(VARIANCES[1]), number))
+        self._smooth, self._rough = self._prior()
+        self._fits, self._chances = self._likelihoods(self._smooth + self._rough)
 
     def settled(self) -> Floats:
         """Samples of p from its posterior, (particles, n)."""
@@ -136,22 +144,29 @@ class _Particles:
             for _ in range(_MOVES if heat < 1 else _LAST_MOVES):
                 self._slice(heat)
                 self._scale(heat)
+                self._step_cells(heat)
         return self._chances
 
-    def _prior(self) -> Floats:
-        """Fresh θ of each particle's prior."""
-        found = self._rng.normal(size=(_PARTICLES, len(self._measured)))
+    def _prior(self) -> tuple[Floats, Floats]:
+        """Fresh smooth and rough parts of each particle's prior."""
+        rough = self._rng.normal(size=(self._number, len(self._measured))) * self._deviations[:, None]
+        smooth = np.zeros_like(rough)
         for number, root in enumerate(self._roots[1:], start=1):
-            those = self._roots_of == number
-            smooth = self._rng.normal(size=(int(those.sum()), len(root))) @ root.T
-            found[those] = sqrt(1 - _ROUGH) * smooth + sqrt(_ROUGH) * found[those]
-        found *= np.sqrt(self._omega)[:, None]
+            those = self._root_of == number
+            smooth[those] = self._rng.normal(size=(int(those.sum()), len(root))) @ root.T
+        smooth *= np.sqrt((1 - _ROUGH) * self._omega)[:, None]
+        return smooth, rough
+
+    @property
+    def _deviations(self) -> Floats:
+        """Of each particle's rough part, (particles,)."""
+        found: Floats = np.sqrt(self._omega * np.where(self._root_of == 0, 1.0, _ROUGH))
         return found
 
     def _likelihoods(self, theta: Floats) -> tuple[Floats, Floats]:
         chances = np.exp(theta - theta.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
-        off = self._measured + 1 / len(self._measured) - chances
+        off = self._measured - chances
         return -0.5 * np.einsum("ij,ij->i", off, off) / self._variance, chances
 
     def _step(self, left: float) -> float:
@@ -161,32 +176,31 @@ class _Particles:
             weights = np.exp(step * (self._fits - self._fits.max()))
             return float(weights.sum() ** 2 / (weights**2).sum())
 
-        return left if effective(left) >= _PARTICLES / 2 else _root(effective, _PARTICLES / 2, left)
+        return left if effective(left) >= self._number / 2 else _root(effective, self._number / 2, left)
 
     def _resample(self, weights: Floats) -> None:
         """Systematic resampling: each particle as often as its weight says, rounded."""
         ends = np.cumsum(weights)
-        kept = np.searchsorted(ends / ends[-1], (self._rng.random() + np.arange(_PARTICLES)) / _PARTICLES)
-        self._take(np.ones(_PARTICLES, np.bool_), self._theta[kept], self._fits[kept], self._chances[kept])
-        self._omega, self._roots_of = self._omega[kept], self._roots_of[kept]
+        kept = np.searchsorted(ends / ends[-1], (self._rng.random() + np.arange(self._number)) / self._number)
+        self._smooth, self._rough, self._omega = self._smooth[kept], self._rough[kept], self._omega[kept]
+        self._fits, self._chances, self._root_of = self._fits[kept], self._chances[kept], self._root_of[kept]
 
-    def _take(self, those: Mask, theta: Floats, fits: Floats, chances: Floats) -> None:
-        self._theta[those], self._fits[those], self._chances[those] = theta, fits, chances
+    def _take(self, those: Ints, smooth: Floats, rough: Floats, fits: Floats, chances: Floats) -> None:
+        self._smooth[those], self._rough[those], self._fits[those], self._chances[those] = smooth, rough, fits, chances
 
     def _slice(self, heat: float) -> None:
         """Elliptical slice sampling, of all particles side by side."""
-        old, other = self._theta.copy(), self._prior()
-        least = heat * self._fits + np.log(1 - self._rng.random(_PARTICLES))
-        angle = self._rng.uniform(0, 2 * pi, _PARTICLES)
+        before, other = (self._smooth.copy(), self._rough.copy()), self._prior()
+        least = heat * self._fits + np.log(1 - self._rng.random(self._number))
+        angle = self._rng.uniform(0, 2 * pi, self._number)
         low, high = angle - 2 * pi, angle.copy()
-        left = np.arange(_PARTICLES)
+        left = np.arange(self._number)
         while len(left):
-            turned = angle[left, None]
-            theta = old[left] * np.cos(turned) + other[left] * np.sin(turned)
-            fits, chances = self._likelihoods(theta)
+            cosine, sine = np.cos(angle[left, None]), np.sin(angle[left, None])
+            smooth, rough = (a[left] * cosine + b[left] * sine for a, b in zip(before, other, strict=True))
+            fits, chances = self._likelihoods(smooth + rough)
             taken = heat * fits >= least[left]
-            self._theta[left[taken]], self._fits[left[taken]] = theta[taken], fits[taken]
-            self._chances[left[taken]] = chances[taken]
+            self._take(left[taken], smooth[taken], rough[taken], fits[taken], chances[taken])
             left = left[~taken]
             below = angle[left] < 0
             low[left[below]], high[left[~below]] = angle[left[below]], angle[left[~below]]
@@ -194,26 +208,73 @@ class _Particles:
 
     def _scale(self, heat: float) -> None:
         """A step of Metropolis for ω, with θ over its root as it is."""
-        least, most = map(log, _VARIANCES)
+        least, most = map(log, VARIANCES)
         before = np.log(self._omega)
-        after = before + _STEP * self._rng.normal(size=_PARTICLES)
-        theta = self._theta * np.exp((after - before) / 2)[:, None]
-        fits, chances = self._likelihoods(theta)
-        chance = np.log(1 - self._rng.random(_PARTICLES))
-        taken = (least < after) & (after < most) & (chance < heat * (fits - self._fits))
-        self._take(taken, theta[taken], fits[taken], chances[taken])
+        after = before + _STEP * self._rng.normal(size=self._number)
+        growth = np.exp((after - before) / 2)[:, None]
+        smooth, rough = growth * self._smooth, growth * self._rough
+        fits, chances = self._likelihoods(smooth + rough)
+        chance = np.log(1 - self._rng.random(self._number))
+        taken = np.flatnonzero((least < after) & (after < most) & (chance < heat * (fits - self._fits)))
+        self._take(taken, smooth[taken], rough[taken], fits[taken], chances[taken])
         self._omega[taken] = np.exp(after[taken])
+
+    def _step_cells(self, heat: float) -> None:
+        """A step of Metropolis for the rough part of each cell, one after another: many cells need steps of each."""
+        shape = self._rough.shape
+        steps = self._rng.normal(size=shape) * np.exp(self._rng.uniform(*_CELL_STEPS, shape))
+        chances = np.log(1 - self._rng.random(shape))
+        _move_cells(self._measured, heat / self._variance, self._smooth, self._rough, self._deviations, steps, chances)
+        self._fits, self._chances = self._likelihoods(self._smooth + self._rough)
+
+
+@njit(cache=True, nogil=True)
+def _move_cells(
+    measured: Floats, rate: float, smooth: Floats, rough: Floats, deviations: Floats, steps: Floats, chances: Floats
+) -> None:
+    """A step for each cell of each particle, if the chance (particles, n) is below its logarithmic ratio; in place.
+
+    Of the squared error Σ (y - e^θ/Z)² the sums of e^θ, y e^θ and e^2θ are kept.
+    """
+    particles, cells = rough.shape
+    grown = np.empty(cells)
+    for k in range(particles):
+        total = weighted = squares = 0.0
+        top = -np.inf
+        for i in range(cells):
+            top = max(top, smooth[k, i] + rough[k, i])
+        for i in range(cells):
+            grown[i] = math.exp(smooth[k, i] + rough[k, i] - top)
+            total += grown[i]
+            weighted += measured[i] * grown[i]
+            squares += grown[i] * grown[i]
+        error = (squares / total - 2 * weighted) / total
+        for i in range(cells):
+            old, new = rough[k, i], rough[k, i] + deviations[k] * steps[k, i]
+            if smooth[k, i] + new - top > _LARGEST_EXPONENT:
+                continue
+            own = math.exp(smooth[k, i] + new - top)
+            more = own - grown[i]
+            total_of, weighted_of = total + more, weighted + measured[i] * more
+            squares_of = squares + own * own - grown[i] * grown[i]
+            error_of = (squares_of / total_of - 2 * weighted_of) / total_of
+            prior = (old * old - new * new) / (2 * deviations[k] * deviations[k])
+            if chances[k, i] < 0.5 * rate * (error - error_of) + prior:
+                rough[k, i], grown[i] = new, own
+                total, weighted, squares, error = total_of, weighted_of, squares_of, error_of
 
 
 def _roots(cells: int) -> list[Floats]:
     """For each covariance a matrix (n, n) whose product with its transpose it is; the first, the identity, is empty."""
-    found = [np.zeros((0, 0))]
-    if not _LEAST_SMOOTH <= cells <= _MOST_SMOOTH:
+    found: list[Floats] = [np.zeros((0, 0))]
+    if cells < _LEAST_SMOOTH:
         return found
     length, places = _SHORTEST, np.arange(cells)
     while length == _SHORTEST or 4 * length <= cells:
         kernel = np.exp(-0.5 * (np.subtract.outer(places, places) / length) ** 2)
-        found.append(np.linalg.cholesky(kernel + 1e-6 * np.eye(cells)))  # long ones are singular but for rounding
+        # Of long ones the kernel is singular but for rounding.
+        root: Floats = np.linalg.cholesky(kernel + 1e-6 * np.eye(cells)).astype(np.float64, copy=False)
+        found.append(root)
         length *= 2
     return found
 

@@ -9,9 +9,9 @@ from worlds import coded, private, random_table, true_answers
 
 from qrelease.data.marginals.record_tables import Tables
 from qrelease.data.table import Table
-from qrelease.inference.interaction_basis import singles
 from qrelease.inference.log_linear import SETTINGS, FitProblem, finish, fit_records
 from qrelease.inference.residuals import Estimates, ResidualPlan
+from qrelease.inference.single_columns import singles
 from qrelease.mechanisms.record_plan import agreements
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP

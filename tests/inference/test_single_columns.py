@@ -1,0 +1,107 @@
+"""What measurements say of columns by themselves, where the noise is about as loud as the counts."""
+
+import numpy as np
+import pytest
+
+from qrelease.data.domain import Domain
+from qrelease.inference import single_columns
+from qrelease.inference.residuals import Estimates, Residual
+
+RECORDS = 1000.0
+
+
+def measured(*columns, deviation, seed=0):
+    """Estimates of columns with these shares (n,), measured with noise of this deviation, counts."""
+    rng = np.random.default_rng(seed)
+    residuals = {(): Residual((), np.array(RECORDS), 0.0)}
+    for axis, shares in enumerate(columns):
+        noise = deviation * rng.normal(size=len(shares))
+        residuals[axis,] = Residual((axis,), RECORDS * (shares - 1 / len(shares)) + noise - noise.mean(), deviation**2)
+    return Estimates(Domain.coded({f"c{axis}": len(shares) for axis, shares in enumerate(columns)}), residuals)
+
+
+def skewed(cells):
+    shares = np.exp(-np.arange(cells))
+    return np.random.default_rng(1).permutation(shares / shares.sum())
+
+
+def bell(cells):
+    shares = np.exp(-0.5 * ((np.arange(cells) - cells / 3) / (cells / 8)) ** 2)
+    return shares / shares.sum()
+
+
+def l1(found, shares):
+    return float(np.abs(found - shares).sum())
+
+
+def clipped(estimates, axis=0):
+    counts = np.maximum(estimates.residuals[axis,].values + RECORDS / len(estimates.residuals[axis,].values), 0)
+    return counts / counts.sum()
+
+
+def test_the_posterior_is_that_of_an_integral_over_a_grid():
+    # Two cells: θ₁ - θ₂ is normal of variance 2ω, and ω log-uniform.
+    share, deviation = 0.8, 0.4
+    (found,) = single_columns.singles(measured(np.array([share, 1 - share]), deviation=deviation * RECORDS))
+    noise = np.random.default_rng(0).normal(size=2) * deviation
+    seen = share - 0.5 + (noise[0] - noise[1]) / 2
+    low, high = np.log(single_columns.VARIANCES)
+    omega = np.exp(np.linspace(low, high, 401))[:, None]
+    theta = np.linspace(-25, 25, 4001)
+    prior = (np.exp(-(theta**2) / (4 * omega)) / np.sqrt(omega)).sum(axis=0)
+    chance = 1 / (1 + np.exp(-theta))
+    weights = prior * np.exp(-((seen - (chance - 0.5)) ** 2) / deviation**2)  # two cells of variance deviation²
+    assert found[0] == pytest.approx((weights * chance).sum() / weights.sum(), abs=0.02)
+    assert abs(found[0] - (0.5 + seen)) > 0.03  # the measurement itself is another
+
+
+@pytest.mark.parametrize(("shares", "deviation", "most"), [(skewed(12), 80.0, 0.9), (bell(40), 30.0, 0.75)])
+def test_loud_columns_are_nearer_than_what_was_measured(shares, deviation, most):
+    ratios = []
+    for seed in range(6):
+        estimates = measured(shares, deviation=deviation, seed=seed)
+        ratios.append(l1(single_columns.singles(estimates)[0], shares) / l1(clipped(estimates), shares))
+    assert np.mean(ratios) < most
+
+
+def test_drowned_columns_are_not_what_the_noise_says():
+    shares, off = skewed(60), []
+    for seed in range(4):
+        estimates = measured(shares, deviation=2 * RECORDS, seed=seed)
+        off.append(l1(single_columns.singles(estimates)[0], np.full(60, 1 / 60)) / l1(clipped(estimates), shares))
+    assert np.mean(off) < 0.4
+
+
+def test_quiet_columns_are_as_they_were_measured():
+    estimates = measured(skewed(6), bell(30), deviation=2.0)
+    assert single_columns.with_likely_columns(estimates).residuals[1,] is estimates.residuals[1,]
+    for axis, found in enumerate(single_columns.singles(estimates)):
+        assert l1(found, clipped(estimates, axis)) < 0.05
+
+
+def test_a_fit_follows_loud_columns_and_leaves_the_others():
+    loud, quiet = measured(bell(40), skewed(4), deviation=60.0), measured(bell(40), skewed(4), deviation=1.0)
+    found = single_columns.with_likely_columns(loud)
+    for axis, p in enumerate(single_columns.singles(loud)):
+        residual = found.residuals[axis,]
+        changed = residual is not loud.residuals[axis,]
+        assert changed == (axis == 0)  # 60 of 1 000 are more than a quarter of a cell's count where there are 40
+        if changed:
+            assert residual.values == pytest.approx(RECORDS * (p - 1 / len(p)))
+            assert residual.variance < loud.residuals[axis,].variance
+    assert found.residuals[()] is loud.residuals[()]
+    same = single_columns.with_likely_columns(quiet).residuals
+    assert all(same[s] is quiet.residuals[s] for s in quiet.residuals)
+
+
+def test_the_variance_is_that_of_the_error():
+    # The mean of (found - shares)² over columns drawn from the prior is the variance that is told.
+    rng, told, squares = np.random.default_rng(3), [], []
+    for seed in range(40):
+        theta = np.sqrt(rng.choice([1.0, 4.0, 16.0])) * rng.normal(size=8)
+        shares = np.exp(theta - theta.max()) / np.exp(theta - theta.max()).sum()
+        estimates = measured(shares, deviation=0.1 * RECORDS, seed=seed)
+        residual = single_columns.with_likely_columns(estimates).residuals[0,]
+        told.append(residual.variance)
+        squares.append(((residual.values - RECORDS * (shares - 1 / 8)) ** 2).sum() / 7)
+    assert 0.7 < np.mean(squares) / np.mean(told) < 1.4
