@@ -1,5 +1,4 @@
 """What a draft asks about values that may not be what they look like: marks of missing numbers, spellings.
-
 It asks in comments, for a person to answer: the draft itself takes the values as they are.
 """
 

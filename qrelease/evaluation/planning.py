@@ -255,7 +255,8 @@ class ReleasePlan:
         if self.numbers:
             notes += [
                 f"numbers, for {self.share:g} of the cost (the table above is for all of it): 95 % intervals, where"
-                " groups are of one size and values in the middle of their bounds",
+                " groups are of one size, no value is missing, and values are in the middle of their bounds: near an"
+                " end they are wider, also where the groups are smaller",
                 *map(str, self.numbers),
             ]
         return "\n".join([self.subject, "", *table, "", *self._legend, *notes])

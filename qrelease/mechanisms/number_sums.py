@@ -73,7 +73,7 @@ from qrelease.mechanisms.quantile_choices import (
 )
 from qrelease.noise.calibration import better_rule, calibrated, currency, selection_epsilon
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, is_pure, split
-from qrelease.queries.measures import Measure, Needs, grid_of, needs_by_cells, needs_of
+from qrelease.queries.measures import Measure, Needs, grid_of, needs_by_cells, needs_of, not_missing
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
@@ -275,8 +275,8 @@ class NumberSums:
     def foreseen(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: int) -> MeasuredSums:
         """What would be measured without noise, with the error bars of the noise, if everybody were alike.
 
-        Records are spread evenly over all cells, and values lie in the middle of their bounds, half of them on either
-        side of each condition of a ratio. Nothing here looks at private data.
+        Records are spread evenly over all cells, no value is missing that is summed up, and values lie in the middle of
+        their bounds, half of them on either side of each condition of a ratio. Nothing here looks at private data.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class NumberSums:
         measured = []
         for part in parts:
             cells = domain.cells(part.group.axes)
-            each = 0.0 if part.measure.power or part.measure.met else records * _kept(domain, part.measure) / cells
+            each = records * _kept(domain, part.measure) * _evenly(domain, part.measure) / cells
             exact = part.group.queries.apply(np.full(cells, each))
             measured.append(Measurement(part.group, exact, part.noise(division.sums, neighbours)[0]))
         public = float(records) if neighbours is Neighbours.REPLACE_ONE else None
@@ -534,6 +534,17 @@ def division_plan(
 def _kept(domain: Domain, measure: Measure) -> float:
     """The share of the cells of the universe that meet the condition of a measure."""
     return float(predicates.parse(measure.where, domain).mask().mean()) if measure.where else 1.0
+
+
+def _evenly(domain: Domain, measure: Measure) -> float:
+    """What a record adds to a measure where values are in the middle and none is missing: 1 for a count.
+
+    Those that meet a condition add 1 and the others -1: nothing where it is half of them.
+    """
+    if measure.power:
+        return 0.0
+    present = {not_missing(domain, a.name) for a in domain.attributes if a.missing}
+    return 1.0 if not measure.met or measure.met in present else 0.0
 
 
 def _scores(first: Ints, last: Ints, target: int) -> Ints:
