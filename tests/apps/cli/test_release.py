@@ -616,7 +616,12 @@ def test_a_column_that_numbers_alone_ask_of_is_said_to_follow_the_schema(
     told, drawn = "only --numbers ask of hours: synthetic values there would follow the schema alone", "NOT of the"
     asked = ["--mechanism", "maxent", "--numbers", "mean:hours by sex", "--total-epsilon", "9"]
     assert numbers("--workload", "marginals:sex", *asked) == 0
-    assert told in capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert told in captured.err
+    said = captured.out.splitlines()
+    wrote = next(i for i, line in enumerate(said) if "synthetic.csv" in line)
+    assert said[wrote + 1].startswith("in synthetic records all columns are independent of each other")
+    assert said[wrote + 2].startswith("synthetic records follow counts, in bins, and not the sums")
     page = (with_hours / "out" / "report.html").read_text()
     assert page.count(drawn) == 1
     assert re.search(r"<h3>hours [^/]*NOT of the records: no count of it was asked", page)
