@@ -153,6 +153,27 @@ def forewarning(question: NumericQuestion, alpha: float, records: int) -> str:
     return "; ".join(found)
 
 
+def foretold_error(question: NumericQuestion, error: float, records: int) -> float | None:
+    """About how far off the answers will be, for what is public: see `Quote.error`.
+
+    error    how far off a count may be
+    records  how many there are, as far as that is public
+    """
+    part = min(error * question.groups / max(records, 1), 1.0)  # of a group
+    match question.kind:
+        case "count":
+            return error
+        case "sum":
+            mean = question.values.mean
+            return error * float(max(mean.max(), 0.0) + max(-mean.min(), 0.0))
+        case "mean":
+            return part * float(question.values.high.max() - question.values.low.min())
+        case "ratio":  # of what meets it and of what does not, or of what meets it and of all
+            split = question.met is not None and len(question.met.axes) == 1 and not question.through_bins
+            return part if split else min(2 * part, 1.0)
+    return None
+
+
 def _reaches(question: NumericQuestion, alpha: float) -> bool:
     """Whether numbers may be further from their bins' means than a mean of everybody may be off by alpha."""
     values = question.values

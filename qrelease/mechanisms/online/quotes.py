@@ -28,11 +28,16 @@ class Quote:
     note
         A sentence where the answers can tell little, as those about many groups, or where they often cost less than
         this, as quantiles do; else nothing.
+    error
+        How far off each answer may be, from public facts alone. Of counts it is what the session promises. Of sums,
+        means and shares it is about what holds where all groups have as many records and every record is in one; what
+        `note` says of bins comes on top. None for variances and quantiles.
     """
 
     cost: Cost | None
     source: Literal["cached", "hypothesis", "measured", "synopsis"]
     note: str = ""
+    error: float | None = None
 
 
 @final

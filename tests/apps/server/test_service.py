@@ -149,12 +149,15 @@ def test_a_quote_is_the_price_and_asks_nothing(server, path):
     quotes = server.post("/v1/quote", body).json["quotes"]
     assert [q["affordable"] for q in quotes] == [True, True]
     assert spent(path) == 0
-    assert server.ask(WOMEN).json["answers"][0]["cost"] == quotes[0]["cost"]
+    (answer,) = server.ask(WOMEN).json["answers"]
+    assert answer["cost"] == quotes[0]["cost"]
+    assert answer["error"] == quotes[0]["error"]
     assert server.post("/v1/quote", body).json["quotes"][0] == {
         "source": "cached",
         "cost": None,
         "takes": None,
         "affordable": True,
+        "error": answer["error"],
     }
 
 

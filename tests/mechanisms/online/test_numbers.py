@@ -106,6 +106,25 @@ def test_answers_are_within_their_ends_and_their_quotes(cap, neighbours):
                 assert session.quote_numbers(text).cost is None
 
 
+@pytest.mark.parametrize("neighbours", [SWAP, ADD])
+def test_a_quote_says_how_far_off_answers_may_be(neighbours):
+    """Before anything is paid, and what the answers say afterwards: exactly of counts, about of other numbers."""
+    texts = ["count", "count by carrier", "sum:delay", "mean:delay", "ratio:delay >= 10"]
+    texts += ["ratio:delay >= 10 and late = yes", "sum:delay by carrier"]
+    with opened(MECHANISM, neighbours=neighbours, table=table()) as session:
+        told = {text: session.quote_numbers(text).error for text in texts}
+        of_count = session.quote("carrier = AA").error
+        assert of_count == session.answer("carrier = AA").error
+        for text, error in told.items():
+            found = max(a.high - a.low for a in session.numbers(text)) / 2
+            public = text == "count" and neighbours is SWAP  # which is no news
+            assert 0.45 * error * (not public) <= found <= 1.05 * error, text
+        assert told["count"] == of_count
+        assert session.quote_numbers("mean:delay by late").error == pytest.approx(2 * told["mean:delay"], rel=0.05)
+        assert session.quote_numbers("mean:delay by late").error <= 39
+        assert session.quote_numbers("quantile:delay").error is session.quote_numbers("variance:delay").error is None
+
+
 def test_sums_and_means_of_everybody_are_within_alpha_of_the_range():
     delay, _, _ = data()
     with opened(MECHANISM, table=table()) as session:
