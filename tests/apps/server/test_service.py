@@ -289,7 +289,10 @@ def test_an_analysts_budget_ends_and_the_others_go_on(path):
         assert poor.ask(WOMEN).status == 200
         assert "poor's budget exceeded: total epsilon=" in problem(poor.ask(YOUNG, "k"), 402)
         quote = poor.post("/v1/quote", {"queries": [YOUNG]}).json["quotes"]
-        assert quote == [{"source": "measured", "cost": price, "takes": price, "affordable": False}]
+        (error,) = {one["error"] for one in quote}
+        told = {"source": "measured", "cost": price, "takes": price, "affordable": False, "error": error}
+        assert quote == [told]
+        assert error > 0
         assert spent(path) == price["epsilon"]
         assert Client(app, admit(path, "other")).ask(YOUNG).status == 200
         assert poor.ask(YOUNG, "k").json["answers"][0]["cost"] is None  # a refusal is not kept; by now it is cached
