@@ -18,12 +18,9 @@ from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
-from qrelease.mechanisms.maxent import MaxEnt
-from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.queries.workload import Workload
-from qrelease.release.report.page import html
-from qrelease.release.synthetic import FEW_ROWS, what_records_lack
+from qrelease.release.synthetic import FEW_ROWS
 
 
 def test_synthetic_records_are_labels_of_the_schema():
@@ -101,21 +98,3 @@ def test_rows_that_do_not_fit_in_memory_are_refused(free_memory):
     free_memory(1 << 28)
     with pytest.raises(OutOfMemory, match=r"60,000,000 synthetic records: about .* are needed"):
         found.synthetic(60_000_000)
-
-
-def test_columns_that_were_measured_with_no_other_are_said_to_be_independent():
-    pairs, alone = Workload.marginals(PEOPLE, [["sex", "age"], ["grade"]]), Workload.marginals(PEOPLE, 1)
-    (said,) = what_records_lack(released(Laplace(), asked=pairs))
-    assert said == "in synthetic records grade is independent of all others: measured with no other column"
-    (said,) = what_records_lack(released(Laplace(), asked=alone))
-    assert said == "in synthetic records all columns are independent of each other: measured with no other column"
-    assert what_records_lack(released(Laplace(), asked=PAIRS)) == ()
-    assert not any("independent" in told for told in what_records_lack(released(MaxEnt(), asked=PAIRS)))
-
-
-def test_that_records_do_not_follow_measured_sums_is_said():
-    found = released(NumberSums(["mean:grade by sex"], mechanism=MaxEnt()), asked=PAIRS)
-    (said,) = what_records_lack(found)
-    assert said.startswith("synthetic records follow counts, in bins, and not the sums")
-    assert f"<p>S{said[1:]}.</p>" in html(found)
-    assert "in bins, and not the sums" not in html(released(MaxEnt(), asked=PAIRS))

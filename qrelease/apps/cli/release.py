@@ -308,7 +308,7 @@ def _take_counts(arguments: argparse.Namespace) -> None:
 def _tell(arguments: argparse.Namespace, release: Release, out: Path, left_out: Mapping[str, str]) -> None:
     """Print what was released, why by this mechanism, where it is, and how well its records fit."""
     from qrelease.inference.synopsis import Fitted
-    from qrelease.release.synthetic import what_records_lack
+    from qrelease.release.unmeasured import what_records_lack
 
     print(release)
     if arguments.mechanism == "auto":

@@ -44,7 +44,7 @@ from qrelease.release.report.numbers import number_tables
 from qrelease.release.report.svg import bar, count, text
 from qrelease.release.report.tables import LISTED, folded, html_table, pairs
 from qrelease.release.schema_cost import cost_with_schema, learned_columns
-from qrelease.release.synthetic import what_records_lack
+from qrelease.release.unmeasured import what_records_lack
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release

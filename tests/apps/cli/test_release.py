@@ -722,8 +722,7 @@ reviewed = true
 """
 
 
-def test_it_is_said_that_tables_are_not_written_as_the_data_are(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_it_is_said_that_tables_are_not_written_as_the_data_are(in_folder, capsys):
     Path("de.toml").write_text(GERMAN)
     Path("de.csv").write_text("pay;day;sex\n" + "1.234,50;31.12.2023;F\n17,25;01.02.2023;M\n" * 50)
     command = ["release", "de.csv", "--separator", ";", "--schema", "de.toml", "--workload", "marginals:2"]
