@@ -117,13 +117,13 @@ def error_ratio(
     records  of all groups together; None where that is not public
     """
     counts, choices = 0.0, 0.0
-    for size in _group_sizes(question.groups, ASSUMED * question.groups if records is None else records):
+    for size in group_sizes(question.groups, ASSUMED * question.groups if records is None else records):
         counts += of_counts(question, spread, size) / size**2
         choices += of_choices(question, cost, neighbours, size) / size**2
     return max(choices, _TINY) / max(counts, _TINY)
 
 
-def _group_sizes(groups: int, records: int) -> Floats:
+def group_sizes(groups: int, records: int) -> Floats:
     """How many records some of the groups have, from the largest to the smallest, by Zipf's law: at least one."""
     rank = np.arange(1, groups + 1)
     sizes: Floats = np.maximum(records / (rank * (1 / rank).sum()), 1.0)

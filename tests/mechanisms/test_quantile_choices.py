@@ -18,10 +18,10 @@ from qrelease.inference.chosen_quantiles import PARTS, ChosenQuantiles
 from qrelease.mechanisms.number_sums import NumberSums, divided
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.quantile_choices import (
-    _group_sizes,
     can_choose,
     choose_quantiles,
     error_ratio,
+    group_sizes,
     losses,
     of_counts,
 )
@@ -464,15 +464,15 @@ def test_a_quantile_of_everybody_is_chosen_beside_others_for_a_small_share(cost)
 
 def test_groups_are_taken_to_be_of_many_sizes():
     """A large share of a cost loses the small groups, before it loses groups of one size."""
-    assert _group_sizes(1, 500).tolist() == [500.0]
-    sizes = _group_sizes(5, 600)
+    assert group_sizes(1, 500).tolist() == [500.0]
+    sizes = group_sizes(5, 600)
     np.testing.assert_allclose(sizes.sum(), 600)
     np.testing.assert_allclose(sizes[0] / sizes, [1, 2, 3, 4, 5])
-    many = _group_sizes(1_000, 10_000)
+    many = group_sizes(1_000, 10_000)
     assert len(many) == 9
     assert (np.diff(many) < 0).all()
     assert many[-1] == pytest.approx(many[0] / 1_000)
-    assert _group_sizes(10, 3).min() == 1.0
+    assert group_sizes(10, 3).min() == 1.0
 
 
 @pytest.mark.parametrize("options", [{"quantiles": "best of all"}, {"records": -1}, {"records": 2.5}])
