@@ -742,10 +742,7 @@ def _of_parents(attribute: Attribute, column: Codes, places: npt.NDArray[np.int6
 
 
 def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
-    """A read-only copy of a column in its smallest type; a code without a cell is an error.
-
-    What nobody writes to is taken as it is: a mapped file, and an array that is read-only and no view of another.
-    """
+    """A read-only copy of a column in its smallest type (a mapped file as it is); a code without a cell is an error."""
     if codes.dtype.kind not in "iu":
         raise InvalidInput(f"column {attribute.name!r} must hold integer codes, got {codes.dtype}")
     low, high = 0, 0
@@ -757,8 +754,7 @@ def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
         raise InvalidInput(
             f"column {attribute.name!r} must hold codes 0..{attribute.size - 1}, got {codes.min()}..{codes.max()}"
         )
-    kept = codes.mode == "r" if isinstance(codes, np.memmap) else codes.flags.owndata and not codes.flags.writeable
-    if kept and codes.dtype == code_type(attribute):
+    if isinstance(codes, np.memmap) and codes.mode == "r" and codes.dtype == code_type(attribute):
         return codes
     copy = np.array(codes, code_type(attribute))
     copy.setflags(write=False)

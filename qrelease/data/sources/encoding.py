@@ -304,8 +304,6 @@ class _Columns:
             words = found.pop()
             read.check(words)
             persons = Persons.of_words(words, read.digests(), cuts)
-        for column in found:
-            column.setflags(write=False)  # so that a table takes it as it is
         points: list[Codes | None] = [None] * len(self._domain)
         for axis, codes in zip(self._pointed, found[len(points) :], strict=True):
             points[axis] = codes
