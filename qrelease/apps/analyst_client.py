@@ -71,7 +71,7 @@ class ServedQuote:
     note        a sentence where there are so many groups that the answers can tell little, or where less may be charged
                 than is quoted, as of a quantile; else nothing
     error       how far off each answer may be: of counts at most, of sums, means and shares about so far where all
-                groups have as many records; None where nothing is known
+                groups have as many records and none lacks the number; None where that rests on what is private
     """
 
     source: str

@@ -49,6 +49,7 @@ from qrelease.privacy.unit import Unit
 from qrelease.queries.dense import MAX_ENTRIES
 from qrelease.queries.families import Intervals
 from qrelease.queries.number_workload import NumberWorkload
+from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.vc import small_database_error
 from qrelease.queries.workload import Workload
 
@@ -472,7 +473,8 @@ def _numbers(sums: NumberSums, workload: Workload, unit: Unit, cost: Cost, n: in
         table = foreseen.answer(question)
         half = (table.high - table.low) / 2
         count = float(np.median(table.count))
-        found.append(NumbersForecast(question, len(table), count, float(np.median(half)), table.way))
+        groups = len(table) // max(len(NumericQuestion.parse(workload.domain, question).probabilities), 1)
+        found.append(NumbersForecast(question, groups, count, float(np.median(half)), table.way))
     return tuple(found)
 
 

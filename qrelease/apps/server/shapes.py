@@ -176,7 +176,8 @@ class Quote(Shape):
             float,
             Meta(
                 description="how far off each answer may be, with the session's probability: of a count at most; of a"
-                " sum, a mean or a share about so far where all groups have as many records, before what `note` says"
+                " sum, a mean or a share about so far where all groups have as many records and none lacks the number;"
+                " left out where that is private"
             ),
         ]
         | UnsetType

@@ -30,8 +30,8 @@ class Quote:
         this, as quantiles do; else nothing.
     error
         How far off each answer may be, from public facts alone. Of counts it is what the session promises. Of sums,
-        means and shares it is about what holds where all groups have as many records and every record is in one; what
-        `note` says of bins comes on top. None for variances and quantiles.
+        means and shares it is about what holds where all groups have as many records and none lacks the number. None
+        where it rests on what is private: of means and shares of some of the records, and of variances and quantiles.
     """
 
     cost: Cost | None

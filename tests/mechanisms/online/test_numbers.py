@@ -122,7 +122,24 @@ def test_a_quote_says_how_far_off_answers_may_be(neighbours):
         assert told["count"] == of_count
         assert session.quote_numbers("mean:delay by late").error == pytest.approx(2 * told["mean:delay"], rel=0.05)
         assert session.quote_numbers("mean:delay by late").error <= 39
-        assert session.quote_numbers("quantile:delay").error is session.quote_numbers("variance:delay").error is None
+        unknown = [
+            "quantile:delay",
+            "variance:delay",
+            "mean:delay where late = yes",
+            "ratio:delay >= 10 where late = yes",
+        ]
+        assert [session.quote_numbers(text).error for text in unknown] == [None] * 4  # of how many records, is private
+
+
+@pytest.mark.parametrize("bins", [[0, 10, 20, 30, 40], [0, 1, 2, 40]])
+def test_a_quote_of_numbers_in_wide_bins_holds_what_a_record_may_differ_from_its_bin(bins):
+    domain = Domain([Attribute("pay", "number", edges=tuple(bins), integer=True)])
+    codes = np.random.default_rng(0).integers(0, len(bins) - 1, 5_000)
+    with opened(MECHANISM, table=table_of(domain, codes[:, None])) as session:
+        for text in ("mean:pay", "sum:pay"):
+            error = session.quote_numbers(text).error
+            (answer,) = session.numbers(text)
+            assert (answer.high - answer.low) / 2 <= 1.02 * error, text
 
 
 def test_sums_and_means_of_everybody_are_within_alpha_of_the_range():
