@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -109,3 +110,94 @@ def test_what_contributing_builds_on_are_public_names_alone():
     for block in blocks:
         assert not [line for line in block.splitlines() if "from qrelease" in line or "import qrelease." in line]
         assert set(re.findall(r"\bqr\.(\w+)", block)) <= {*dir(qr)}
+
+
+def blocks(file, mark):
+    return [block.split("```")[0] for block in (ROOT / file).read_text(encoding="utf-8").split(mark)[1:]]
+
+
+def test_what_the_pages_print_for_ones_own_parts_imports_public_names_alone():
+    shown = blocks("docs/how-to/extending.md", "```{code-cell} ipython3\n") + blocks("CONTRIBUTING.md", "```python\n")
+    assert len(shown) > 5
+    assert not [line for block in shown for line in re.findall(r".*\bqrelease\..*", block)]
+
+
+def test_the_parts_of_the_page_run(capsys):
+    shown: dict = {"__name__": "extending"}
+    exec("\n".join(blocks("docs/how-to/extending.md", "```{code-cell} ipython3\n")), shown)
+    assert "worst error 0." in capsys.readouterr().out
+    found = shown["Furthest"]()
+    door = private(random_table(DOMAIN, 200, 0), qr.PureDP(1.0))
+    state = qr.WeightedRecords.equal(DOMAIN, np.arange(12), 200.0)
+    chosen = found.distinguish(door, state, WORKLOAD, qr.PureDP(0.5), qr.PureDP(0.5))
+    assert chosen.groups[0] in WORKLOAD.groups
+    assert found.shortfall(WORKLOAD, qr.ZCDP(0.1), qr.Neighbours.ADD_REMOVE, 0.05) == np.inf
+
+
+@dataclass(frozen=True)
+class Returning:
+    """A mechanism that spends and returns what it was made with."""
+
+    what: object = None
+    name = "returning"
+
+    def check(self, workload, cost, neighbours):
+        """Nothing is refused."""
+
+    def release(self, private, workload, cost):
+        measured = private.measure(workload, cost)
+        made = qr.MechanismResult(qr.fitted(workload, measured, private.public_records), tuple(measured))
+        return made if self.what == "right" else WRONG[self.what](made)
+
+
+WRONG = {
+    "nothing": lambda made: None,
+    "the synopsis": lambda made: made.synopsis,
+    "no synopsis": lambda made: replace(made, synopsis=np.zeros(3)),
+    "a list": lambda made: replace(made, measurements=list(made.measurements)),
+    "numpy's": lambda made: replace(made, choices={"chosen": np.int64(3)}),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("nothing", r"returning returned nothing: its release must return MechanismResult\(synopsis, measurements"),
+        ("the synopsis", "returning returned an object of type .*: its release must return MechanismResult"),
+        ("no synopsis", "an object of type ndarray as the synopsis, which has no domain and no total and no has_table"),
+        ("a list", "measurements that are no tuple of Measurement"),
+        ("numpy's", "choices that JSON cannot hold.*int64"),
+    ],
+)
+def test_a_mechanism_that_returns_what_no_release_can_be_made_of_is_told_so(what, told):
+    table, cost = random_table(DOMAIN, 200, 0), qr.PureDP(1.0)
+    with (
+        qr.Ledger.open(None, cost) as ledger,
+        pytest.raises(qr.InvalidInput, match=told),
+    ):
+        qr.Curator(table, ledger, qr.Entropy.insecure(0)).release(Returning(what), WORKLOAD, cost)
+    with pytest.raises(qr.InvalidInput, match=told):
+        qr.audit_mechanism(Returning(what), cost, qr.Neighbours.ADD_REMOVE, samples=1_000)
+    with qr.Ledger.open(None, cost) as ledger:
+        made = qr.Curator(table, ledger, qr.Entropy.insecure(0)).release(Returning("right"), WORKLOAD, cost)
+    assert made.mechanism == "returning"
+
+
+def test_a_mechanism_that_is_no_dataclass_or_takes_other_arguments_is_refused_before_the_charge():
+    class Plain:
+        name = "plain"
+        check, release = Returning.check, Returning.release
+
+    @dataclass(frozen=True)
+    class Fewer(Returning):
+        def release(self, private, workload):
+            """It forgot the cost."""
+
+    table, cost = random_table(DOMAIN, 200, 0), qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost) as ledger:
+        curator = qr.Curator(table, ledger, qr.Entropy.insecure(0))
+        with pytest.raises(qr.InvalidInput, match=r"got Plain: write @dataclass\(frozen=True\) above its class"):
+            curator.release(Plain(), WORKLOAD, cost)
+        with pytest.raises(qr.InvalidInput, match=r"Fewer.release is called with \(private, workload, cost\)"):
+            curator.release(Fewer(), WORKLOAD, cost)
+        assert ledger.spent is None

@@ -70,6 +70,8 @@ class ServedQuote:
     affordable  whether the budgets hold it now
     note        a sentence where there are so many groups that the answers can tell little, or where less may be charged
                 than is quoted, as of a quantile; else nothing
+    error       how far off each answer may be: of counts at most, of sums, means and shares about so far where all
+                groups have as many records and none lacks the number; None where that rests on what is private
     """
 
     source: str
@@ -77,6 +79,7 @@ class ServedQuote:
     takes: Mapping[str, float] | None
     affordable: bool
     note: str = ""
+    error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +308,14 @@ class AnalystClient:
             found = self._wire.post("/v1/quote", {"queries": _queries(questions)})
         with _expected():
             return [
-                ServedQuote(q["source"], _cost(q["cost"]), q["takes"], bool(q["affordable"]), q.get("note", ""))
+                ServedQuote(
+                    q["source"],
+                    _cost(q["cost"]),
+                    q["takes"],
+                    bool(q["affordable"]),
+                    q.get("note", ""),
+                    q.get("error"),
+                )
                 for q in found["quotes"]
             ]
 

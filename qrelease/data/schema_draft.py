@@ -28,6 +28,7 @@ from qrelease.data.bins_draft import even, limit_of_shares, number_bins, share_b
 from qrelease.data.codes_draft import codes_named, digits_of_codes
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
+from qrelease.data.doubts_draft import infinite, missing_marks, spelled_alike
 from qrelease.data.grids import MAX_POINTS, exact_number
 from qrelease.data.person import Person
 from qrelease.data.scales_draft import scale_of, unanswered
@@ -36,6 +37,7 @@ from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoding import Reader
 from qrelease.data.sources.files import open_reader
 from qrelease.data.sources.frames import FrameReader
+from qrelease.data.spelling import Unreadable
 from qrelease.data.writing import Writing
 from qrelease.data.writing_draft import still_read, ways_to_read
 from qrelease.errors import InvalidInput
@@ -395,7 +397,8 @@ class _Column:
     waiting: Counter[str] = field(default_factory=Counter)
     most: int = field(init=False)  # texts that a draft lists
     ways: list[Writing] | None = None
-    unanswered: Counter[str] = field(default_factory=Counter)  # texts as "don't know"
+    unanswered: Counter[str] = field(default_factory=Counter)  # texts as "don't know", and infinite numbers
+    unreadable: str = ""  # why a value is refused where the table is read
     supposed: bool = False  # the mark of thousands, as other columns have it
 
     def __post_init__(self) -> None:
@@ -411,12 +414,15 @@ class _Column:
         """Look at the values that wait."""
         given, self.waiting = self.waiting, Counter()
         for raw, count in given.items():
+            if isinstance(raw, Unreadable):
+                self.unreadable = raw
+                continue
             text = raw.strip()
             plain = self.writing.plain(text)
             if text in MISSING or plain in MISSING:
                 self.missing.add(text)
                 continue
-            if unanswered(text):
+            if unanswered(text) or infinite(text):
                 self.unanswered[text] += count
                 continue
             self.records += count
@@ -441,10 +447,12 @@ class _Column:
             if len(self.values) <= self.most:
                 self.values.add(plain or text)
         if len(self.places) > _MAX_COUNTED_NUMBERS:  # every other one, which changes the shares of bins but little
-            self.places = {place: self.places[place] for place in sorted(self.places)[::2]}
+            ordered = sorted(self.places)
+            self.places = {place: self.places[place] for place in {*ordered[::2], ordered[-1]}}
 
     def finish(self) -> None:
-        """After the last record: among numbers or dates a text as *don't know* is a missing value, else a category."""
+        """After the last record: among numbers or dates a text as *don't know*, or *inf*, is a missing value, else a
+        category."""
         self.settle()
         if self.kinds and "text" not in self.kinds:
             self.missing.update(self.unanswered)
@@ -492,6 +500,8 @@ class _Column:
         """Why the column cannot be an attribute, None if it can."""
         if not self.name:
             return "it has no name"
+        if self.unreadable:
+            return self.unreadable
         if not self.values:
             return "it holds no value"
         reason = self._unusable()
@@ -594,6 +604,12 @@ def _entry(column: _Column) -> tuple[Table, int]:
     if column.kind == "number" and column.grouped and column.writing.is_plain and not column.coded:
         told = 'if points mark thousands here, as in 1.234 for 1234, write decimal = "," and thousands = "."'
         entry.add(tomlkit.comment(told))
+    if marks := [] if column.coded or column.kind not in ("whole", "number") else missing_marks(column.places):
+        told = " and ".join(f"{mark:.0f}" for mark in marks)
+        values = "a value, or does it mean" if len(marks) == 1 else "values, or do they mean"
+        entry.add(
+            tomlkit.comment(f"{told}: {values} missing? Then list it under missing, and leave it out of the limits")
+        )
     if not column.writing.is_plain:
         entry.add(tomlkit.comment("how all values that occur are written"))
         if column.supposed:
@@ -604,6 +620,9 @@ def _entry(column: _Column) -> tuple[Table, int]:
     if column.missing:
         entry.add(tomlkit.comment("taken for missing, because they occur; the first one is written out"))
         listed = [token for token in MISSING if token in column.missing]
+        if any(map(infinite, column.missing)):
+            entry.add(tomlkit.comment("infinite numbers too: they have no place among others"))
+            listed = listed or [""]  # which is written out, in place of an infinite number
         entry.add("missing", listed + sorted(column.missing.difference(listed)))
     entry.add("reviewed", value=False)
     return entry, cells + bool(column.missing)
@@ -623,6 +642,9 @@ def _propose_categories(entry: Table, column: _Column) -> int:
     entry.add("categories", tomlkit.array().multiline(multiline=len(labels) > _MAX_WHOLE_CATEGORIES))
     for label in labels:
         entry["categories"].append(label)
+    for alike in spelled_alike(labels):
+        told = f"one category in several spellings? {', '.join(map(repr, alike))}: then make them one in the data"
+        entry.add(tomlkit.comment(told))
     if ordered:
         entry.add(tomlkit.comment("few whole numbers: each is a category, and their order counts"))
         entry.add("ordered", value=True)

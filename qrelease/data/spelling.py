@@ -165,15 +165,25 @@ def _spelled(moment: datetime) -> str:
 
 
 def _without_text(value: object) -> InvalidInput:
-    return InvalidInput(f"a value of type {type(value).__name__} has no text in a schema; give the column as text")
+    kind = type(value).__name__
+    span = "delta" in kind.lower()  # timedelta of Python, Timedelta of pandas, timedelta64 of numpy
+    wanted = "numbers, of seconds say (in pandas and polars: .dt.total_seconds())" if span else "text"
+    return InvalidInput(f"a value of type {kind} has no text in a schema; give the column as {wanted}")
+
+
+@final
+class Unreadable(str):
+    """What a draft sees of a value that has no text: why reading refuses it."""
+
+    __slots__ = ()
 
 
 def shown(value: object) -> str:
-    """The text of a value, and of one that has none what Python shows, for a draft."""
+    """The text of a value, empty for one that is missing, for a draft; `Unreadable` for one that has none."""
     try:
         return text_of(value) or ""
-    except InvalidInput:
-        return str(value)
+    except InvalidInput as error:
+        return Unreadable(error)
 
 
 @final

@@ -49,6 +49,7 @@ from qrelease.privacy.unit import Unit
 from qrelease.queries.dense import MAX_ENTRIES
 from qrelease.queries.families import Intervals
 from qrelease.queries.number_workload import NumberWorkload
+from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.vc import small_database_error
 from qrelease.queries.workload import Workload
 
@@ -255,7 +256,8 @@ class ReleasePlan:
         if self.numbers:
             notes += [
                 f"numbers, for {self.share:g} of the cost (the table above is for all of it): 95 % intervals, where"
-                " groups are of one size and values in the middle of their bounds",
+                " groups are of one size, no value is missing, and values are in the middle of their bounds: near an"
+                " end they are wider, also where the groups are smaller",
                 *map(str, self.numbers),
             ]
         return "\n".join([self.subject, "", *table, "", *self._legend, *notes])
@@ -471,7 +473,8 @@ def _numbers(sums: NumberSums, workload: Workload, unit: Unit, cost: Cost, n: in
         table = foreseen.answer(question)
         half = (table.high - table.low) / 2
         count = float(np.median(table.count))
-        found.append(NumbersForecast(question, len(table), count, float(np.median(half)), table.way))
+        groups = len(table) // max(len(NumericQuestion.parse(workload.domain, question).probabilities), 1)
+        found.append(NumbersForecast(question, groups, count, float(np.median(half)), table.way))
     return tuple(found)
 
 

@@ -219,7 +219,7 @@ def _verified(
     content = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
     checks.append(_id(content, release))
     count = len(release.spends)
-    comes = f"{count:,} part{'s come' if count > 1 else ' comes'} to at most {release.cost}"
+    comes = f"{count:,} part{'s come' if count > 1 else ' comes'} to at most {release.cost.rounded()}"
     checks.append(Check("cost", True, f"{comes}, of {promise.unit_in_words(release)}"))
     said = promise.to_json(release)
     at("checking the noise")

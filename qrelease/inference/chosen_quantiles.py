@@ -13,11 +13,15 @@ records with these numbers: they hold here as they stand. The interval is from t
 the lower end to the last one of that for the upper end, at 95 % in every group.
 
 **Small groups.** Where a group is too small for its choice to mean anything, by the noisy number of its records, the
-answer to publish is what the other groups say together: their choices' median, weighted by their noisy numbers. So it
-is where a choice is far from those of the others and more likely one of the many empty cells than a group that is like
-no other: an empty cell below a group's records has a loss of pn ranks and is chosen e^(-pn/s) times as often as one of
-loss 0, where choices are off by s ranks or so; other groups' choices are taken to be as Student's t of three degrees
-of freedom about their median.
+answer to publish is what all groups say together: their choices' median, weighted by their noisy numbers, each times
+the chance that its choice is not lost. So it is where a choice is far from those of the others and more likely one of
+the many empty cells than a group that is like no other: an empty cell below a group's records has a loss of pn ranks
+and is chosen e^(-pn/s) times as often as one of loss 0, where choices are off by s ranks or so; other groups' choices
+are taken to be as Student's t of three degrees of freedom about their median.
+
+**Several quantiles** of a group are chosen apart, and the larger may come out below the smaller. What is published is
+sorted: of two ascending lists no pairing has a smaller sum of squared distances (the rearrangement of Chernozhukov,
+Fernández-Val & Galichon 2010, *Quantile and probability curves without crossing*), so that no list is worse by it.
 
 The interval is that of the group's own two ends. It holds whatever the choice is, so an answer outside of it is not
 published but its nearer end. The choice itself is the unbiased answer, with the interval stretched to it.
@@ -171,23 +175,23 @@ class ChosenQuantiles:
         # A group's two ends hold whatever its choice is: what is outside of them is far off, and is not published.
         low, high = np.minimum(low, high), np.maximum(low, high)  # of a group that is lost the first may be above
         model = np.clip(cells.middle[pooled], low, high)
+        ascending = np.argsort(self.question.probabilities)
+        model[:, ascending] = np.sort(model, axis=1)
         unbiased = value, np.minimum(low, value), np.maximum(high, value)
         published = model, np.minimum(low, model), np.maximum(high, model)
         return tuple(part[:, places] for part in unbiased), tuple(part[:, places] for part in published)
 
     def _pooled(self, at: int, counts: Floats, fewest: Floats) -> Ints:
-        """The cells (groups,) of one of the quantiles: of groups that are lost that of the others together."""
-        value, p, reach = self.value[:, at], self.question.probabilities[at], self.reach[at]
+        """The cells (groups,) of one of the quantiles: of groups that are lost that of all together."""
+        value, p, reach, cells = self.value[:, at], self.question.probabilities[at], self.reach[at], len(self.cells)
         small = counts * min(p, 1 - p) <= reach
-        weights = np.where(small, 0.0, np.maximum(counts, 0.0))
-        if not weights.any():
-            return value
-        together, cells = _weighted_median(value, weights), len(self.cells)
         scale = max(reach / math.log(2 * cells), _TINY)  # ranks
         with np.errstate(under="ignore"):
             empty = np.exp(-p * np.maximum(fewest, 0.0) / scale) + np.exp(-(1 - p) * np.maximum(fewest, 0.0) / scale)
         part = scale / np.maximum(counts, 1.0)  # of the group's records, which are in half of the cells
         lost = empty / (empty + np.minimum(4 * part, 2.0))
+        weights = np.maximum(counts, _TINY) * (1 - lost)
+        together = _weighted_median(value, weights)
         apart = 1 + np.hypot(_weighted_median(np.abs(value - together), weights), cells / 2 * part)
         like_others = 2 / (math.pi * math.sqrt(3) * apart) / (1 + ((value - together) / apart) ** 2 / 3) ** 2
         return np.where(small | (lost / cells > (1 - lost) * like_others), together, value)

@@ -28,6 +28,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar, Final, final
 
 import numpy as np
@@ -92,6 +93,10 @@ _USELESS: Final = (
 
 _SIMULATED_TOO: Final = 2.0
 """How many times the variance of noise for ε alone may be that for ρ, and its mechanisms be simulated too."""
+
+_TO_AND_FRO: Final = (
+    ": which marginals are best measured depends on how many records there are, and with them which noise is less"
+)
 
 SIZES: Final = (100, 1_000, *MAGNITUDES)
 """Numbers of records for which it is told whether a δ would be spent, where theirs is private: small tables too."""
@@ -268,9 +273,24 @@ def choose(
     if way.cost != cost:
         found = [replace(p, why=f"{p.why}; {_NO_DELTA}") if p == chosen else p for p in found]
         refusals = {name: ways[0].refusals.get(name, InvalidInput(_FOR_THE_DELTA)) for name in way.refusals}
+    found = [replace(p, why=f"{p.why}{_passed_over(p, chosen, way, workload)}") for p in found]
     found += [Prediction(name, None, f"cannot run: {why}") for name, why in refusals.items()]
     found.sort(key=lambda p: (p.mechanism != chosen.mechanism, math.inf if p.measure is None else p.measure))
     return ChosenMechanism(way.able[chosen.mechanism], tuple(found), way.cost)
+
+
+def _passed_over(prediction: Prediction, chosen: Prediction, way: _Way, workload: Workload) -> str:
+    """Why a mechanism is not chosen that seems to be nearer than the one that is; empty where it does not seem so."""
+    if prediction.measure is None or chosen.measure is None or not prediction.measure < chosen.measure:
+        return ""
+    if prediction.mechanism == "records" and _fitted(way.able, workload):
+        return (
+            "; not taken, since maxent fits all cells, of which these are a sample: that they seem nearer is a guess at"
+            " what they would select and measure"
+        )
+    if why_no_table(way.able[prediction.mechanism], workload) is not None:
+        return f"; not taken, since it gives no table and is not {_TABLE - 1:.0%} nearer"
+    return f"; not taken, since it is not {_ALIKE - 1:.0%} nearer, and gives less beside the answers"
 
 
 @dataclass(frozen=True)
@@ -438,9 +458,10 @@ class _Terms:
         if not any(kept.values()):
             return ""
         with_delta, alone = (", ".join(f"{n:,}" for n in numbers if kept[n] is left) for left in (False, True))
+        to_and_fro = sum(a is not b for a, b in pairwise(kept.values())) > 1
         return (
             f"for about {alone} records the delta would not be spent, since there is less noise for epsilon alone; for"
-            f" {with_delta} it would"
+            f" {with_delta} it would{_TO_AND_FRO * to_and_fro}"
         )
 
     def gained(self, cost: PureDP | ApproxDP) -> str:

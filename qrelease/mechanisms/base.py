@@ -33,11 +33,12 @@ Who holds the table and the budget is in `qrelease.release.curator`, and what is
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from qrelease._util.typing import Axes
 from qrelease.data.domain import Domain
@@ -85,6 +86,42 @@ class MechanismResult:
     choices: Mapping[str, Any] = field(default_factory=dict)
     constrained: bool = False
     measured_sums: MeasuredSums | None = None
+
+
+def check_result(result: object, name: str) -> None:
+    """`InvalidInput` for what is no `MechanismResult`, or one that no release can be made of.
+
+    name  of the mechanism that returned it
+    """
+    whole = "its release must return MechanismResult(synopsis, measurements, choices), see qr.MechanismResult"
+    if not isinstance(result, MechanismResult):
+        raise InvalidInput(f"{name} returned {_kind(result)}: {whole}")
+    synopsis: object = result.synopsis
+    if not isinstance(synopsis, Synopsis):
+        lacking = [part for part in _SYNOPSIS if not hasattr(synopsis, part)]
+        raise InvalidInput(
+            f"{name} returned {_kind(synopsis)} as the synopsis, which has no {' and no '.join(lacking)}: take"
+            " what qr.fitted makes of the measurements, or a qr.WeightedRecords"
+        )
+    measured: object = result.measurements
+    if not isinstance(measured, tuple) or not all(isinstance(part, Measurement) for part in measured):
+        raise InvalidInput(
+            f"{name} returned measurements that are no tuple of Measurement, as private.measure gives them"
+        )
+    try:
+        json.dumps(dict(result.choices))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{name} returned choices that JSON cannot hold, which takes texts, numbers of Python's, lists and"
+            f" mappings of these: {error}"
+        ) from None
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"an object of type {type(value).__name__}"
+
+
+_SYNOPSIS: Final = ("domain", "total", "has_table", "answer", "sample", "to_json")
 
 
 @runtime_checkable
@@ -496,5 +533,9 @@ def parameters(mechanism: Any) -> dict[str, Any]:
     A field whose `metadata` has `stored` is listed under that name: the one that it had when the format was made.
     """
     if not is_dataclass(mechanism):
-        raise InvalidInput(f"a mechanism must be a dataclass of its public parameters, got {type(mechanism).__name__}")
+        name = type(mechanism).__name__
+        raise InvalidInput(
+            f"a mechanism must be a dataclass of its public parameters, got {name}: write @dataclass(frozen=True) above"
+            f" its class, and each parameter as a field, as in `rounds: int = 5`"
+        )
     return {f.metadata.get("stored", f.name): plain(getattr(mechanism, f.name)) for f in fields(mechanism)}

@@ -24,11 +24,13 @@ expected to have a larger error because there was a δ. All of that is public.
 
 *Quantiles* are read off planned counts by group and bin, or chosen by the exponential mechanism (`quantile_choices`,
 which predicts the errors of both from public facts, the number of records among them: where that is not told, they are
-read off counts). They are chosen, for a share of what the sums may spend, where by these predictions no question of the
-release is then off by more than by counts alone, and all on average by less: of some shares the best is taken. A share
-that is less than what questions have of the cost by their weights is taken only where no larger one is good: that a
-choice is predicted to be exact says little, as groups may be much smaller than even ones. Of a chosen question the plan
-has the numbers of its groups' records.
+read off counts). They are chosen, for a share of what the sums may spend, where by these predictions they are clearly
+nearer, no other question of the release is off by more than a twentieth more than by counts alone, and all on average
+by less: of some shares the best is taken. A share that is less than what questions by group have of the cost by their
+weights is taken only where no larger one is good: that a choice is predicted to be exact says little, as groups may be
+smaller than those predicted for. Everybody together is one group of a known size: such a quantile may have the smallest
+share that is good. Of a chosen question the plan has the numbers of its groups' records; what is thereby freed is for
+the others, none of which is planned to be further off at the same cost.
 
 *Learned bounds.* At the edges of the column's bins, by the exponential mechanism, or permute-and-flip: the lower and
 the upper one such that about so many records are beyond as the noise on their sums is worth, for moving a bound by one
@@ -63,8 +65,6 @@ from qrelease.inference.sums_plan import SumsPlan, shares_of
 from qrelease.mechanisms.base import Mechanism, MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.quantile_choices import (
-    EVEN,
-    VARIED,
     can_choose,
     check_choices,
     choose_quantiles,
@@ -73,7 +73,7 @@ from qrelease.mechanisms.quantile_choices import (
 )
 from qrelease.noise.calibration import better_rule, calibrated, currency, selection_epsilon
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, is_pure, split
-from qrelease.queries.measures import Measure, Needs, grid_of, needs_by_cells, needs_of
+from qrelease.queries.measures import Measure, Needs, grid_of, needs_by_cells, needs_of, not_missing
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
@@ -87,11 +87,17 @@ _RAISES: Final = 8
 _BEYOND: Final = 1.05
 """As if they were off by so much more: the weights come near what is enough, and would not reach it."""
 
-_SHARES: Final = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+_SHARES: Final = (0.02, 0.03, 0.04, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Of what the sums may spend, that are tried for chosen quantiles."""
 
 _CLEARLY: Final = 0.8
-"""A quantile is chosen where the mean squared error is then predicted to be at most this part of that by counts."""
+"""A quantile is chosen where the squared error is then predicted to be at most this part of that by counts."""
+
+_NO_WORSE: Final = 1.05**2
+"""The most that the squared error of a question may be predicted to be multiplied by, for choices beside it."""
+
+_ALL_SIZES: Final = 8
+"""Questions, up to which every number of those that gain most is tried; of more all, a half, a quarter and one."""
 
 _OF_GROUPS: Final = 1 / 16
 """Weight of the numbers of groups' records, of which no one asked, beside that of a question."""
@@ -275,8 +281,8 @@ class NumberSums:
     def foreseen(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: int) -> MeasuredSums:
         """What would be measured without noise, with the error bars of the noise, if everybody were alike.
 
-        Records are spread evenly over all cells, and values lie in the middle of their bounds, half of them on either
-        side of each condition of a ratio. Nothing here looks at private data.
+        Records are spread evenly over all cells, no value is missing that is summed up, and values lie in the middle of
+        their bounds, half of them on either side of each condition of a ratio. Nothing here looks at private data.
 
         Parameters
         ----------
@@ -299,7 +305,7 @@ class NumberSums:
         measured = []
         for part in parts:
             cells = domain.cells(part.group.axes)
-            each = 0.0 if part.measure.power or part.measure.met else records * _kept(domain, part.measure) / cells
+            each = records * _kept(domain, part.measure) * _evenly(domain, part.measure) / cells
             exact = part.group.queries.apply(np.full(cells, each))
             measured.append(Measurement(part.group, exact, part.noise(division.sums, neighbours)[0]))
         public = float(records) if neighbours is Neighbours.REPLACE_ONE else None
@@ -490,32 +496,34 @@ def _best_choice(
     measured = MeasuredSums(domain, texts, dict(clips), plan.parts, zeros, float(records or 0))
     spread = {i: measured.rank_spread(q) for i, q in enumerate(questions) if can_choose(q)}
 
-    def ratio(i: int, part: float, among: int, sizes: Sequence[float] = EVEN) -> float:
+    def ratio(i: int, part: float, among: int) -> float:
         spent = split(split(whole, [part, 1 - part])[0], among)[0]
-        return error_ratio(questions[i], spread[i], spent, neighbours, records, sizes)
+        return error_ratio(questions[i], spread[i], spent, neighbours, records)
 
     fair = (share if together else 0.99) / len(texts)
     weights = np.full(len(errors), share / len(texts))
     weights[len(texts) :] = (1 - share) / max(len(errors) - len(texts), 1)
     by_ratio = sorted(spread, key=lambda i: ratio(i, fair, 1))
-    some = by_ratio if anyway else [i for i in by_ratio if ratio(i, fair, 1) <= _CLEARLY]
-    sizes = (
-        [len(some)] if anyway else sorted({len(some), len(some) // 2, len(some) // 4, 1} & set(range(1, 1 + len(some))))
-    )
+    some = by_ratio if anyway else [i for i in by_ratio if ratio(i, _SHARES[-1], 1) <= _CLEARLY]
     best: tuple[tuple[bool, float], float, tuple[str, ...]] | None = None
-    for among in (some[:size] for size in sizes):
+    for among in (some[:size] for size in ([len(some)] if anyway else _sizes(len(some)))):
         chosen = tuple(texts[i] for i in sorted(among))
         other = _planned(*asked, whole, None, neighbours, chosen)
-        least = min(fair * len(among), _SHARES[-1]) * (1 - _NEGLIGIBLE)
+        by_group = anyway or any(questions[i].by for i in among)
+        least = min(fair * len(among) * by_group, _SHARES[-1]) * (1 - _NEGLIGIBLE)
         for part in (tried for tried in _SHARES if tried >= least or not anyway):
             ratios = other.errors(split(whole, [part, 1 - part])[1]) / np.where(errors > 0, errors, np.inf)
             ratios[among] = [ratio(i, part, len(among)) for i in among]
-            good = ratios.max() <= 1
-            ratios[among] = [ratio(i, part, len(among), VARIED) for i in among]
+            good = ratios.max() <= _NO_WORSE and ratios[among].max() <= _CLEARLY
             value = part < least, float(weights @ np.log(np.maximum(ratios, _NEGLIGIBLE)))
             if (anyway or good) and (best is None or value < best[0]):
                 best = value, part, chosen
     return None if best is None else best[1:]
+
+
+def _sizes(able: int) -> Sequence[int]:
+    """How many of the questions whose quantiles gain by it are chosen together."""
+    return range(1, able + 1) if able <= _ALL_SIZES else sorted({able, able // 2, able // 4, 1})
 
 
 def division_plan(
@@ -534,6 +542,17 @@ def division_plan(
 def _kept(domain: Domain, measure: Measure) -> float:
     """The share of the cells of the universe that meet the condition of a measure."""
     return float(predicates.parse(measure.where, domain).mask().mean()) if measure.where else 1.0
+
+
+def _evenly(domain: Domain, measure: Measure) -> float:
+    """What a record adds to a measure where values are in the middle and none is missing: 1 for a count.
+
+    Those that meet a condition add 1 and the others -1: nothing where it is half of them.
+    """
+    if measure.power:
+        return 0.0
+    present = {not_missing(domain, a.name) for a in domain.attributes if a.missing}
+    return 1.0 if not measure.met or measure.met in present else 0.0
 
 
 def _scores(first: Ints, last: Ints, target: int) -> Ints:
@@ -575,6 +594,9 @@ def _planned(
     """The plan for the questions, and for the workload's marginals where these are measured with them.
 
     instead, chosen  see `Division`; of what is chosen the numbers of the groups' records are measured
+
+    That quantiles are chosen frees what they had of the plan, and makes no other question's error at this cost larger:
+    where no weights are found by which that is so, the plan is the one in which they were asked.
     """
     domain = workload.domain
     weights = [share / len(questions) * (_OF_GROUPS if text in chosen else 1.0) for text in questions]
@@ -586,9 +608,13 @@ def _planned(
         weights += [(1 - share) / len(sets)] * len(sets)
     others = [needs_by_cells(question, dict(clips)) for question in kept]
     first = SumsPlan.choose(domain, asked, cost, neighbours, weights, others)
-    if instead is None:
+    if instead is None and not chosen:
         return first
-    limits = _planned(questions, clips, share, together, workload, instead, None, neighbours, chosen).errors(instead)
+    bought, otherwise = instead or cost, first
+    limits = _planned(questions, clips, share, together, workload, bought, None, neighbours).errors(bought)
+    if chosen:
+        otherwise = _planned(questions, clips, share, together, workload, cost, None, neighbours)
+        limits[[i for i, text in enumerate(questions) if text in chosen]] = np.inf
     plan, raised = first, np.array(weights)
     for _ in range(_RAISES):
         errors = plan.errors(cost)
@@ -597,7 +623,7 @@ def _planned(
         over = errors / np.where(limits > 0, limits, np.inf)
         raised = raised * np.where(over > 1, (_BEYOND * over) ** 2, 1.0)
         plan = SumsPlan.choose(domain, asked, cost, neighbours, raised.tolist(), others)
-    return first
+    return otherwise
 
 
 def squared_noise(workload: Workload, cost: Cost, neighbours: Neighbours) -> float:

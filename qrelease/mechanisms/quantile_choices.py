@@ -9,10 +9,10 @@ records, ε/m or ρ/m²: her m records move a loss by mΔ, so at that ε/m the c
 
 **What is expected**, of either way, from public facts alone, in ranks of a group squared:
 
-- *groups* all have as many records: the public number of all over that of the groups, else `ASSUMED`, by which only the
-  share is found where quantiles are to be chosen anyway. For which share of the cost is best, but not for whether one
-  is good, groups of a quarter and a sixteenth of that count too: else a share would be taken that is enough for large
-  groups alone;
+- *groups* are of the sizes of Zipf's law, the k-th largest having a k-th of the largest's records: as many together as
+  there are by the public number, else `ASSUMED` to a group, by which only the share is found where quantiles are to be
+  chosen anyway. Errors are in parts of a group, as it is these that say how far a value is off, and those of groups of
+  several sizes, squared, are added up: a way that loses the small groups is no good for the large ones' sake;
 - *by counts*: the variance of the noise on the records up to the quantile less its part of all, as planned, where
   records are even over bins; and that a value is off inside its bin by a tenth of it, where the bin has several values:
   an assumption, as what it is off by depends on how records lie in the bin. In a bin wider than most it is a larger
@@ -65,9 +65,8 @@ _MOST_OFF: Final = 0.5
 
 _TINY: Final = 1e-9
 
-EVEN: Final = (1.0,)
-VARIED: Final = (1.0, 1 / 4, 1 / 16)
-"""Sizes of groups, over the even one."""
+_SIZES: Final = 9
+"""Groups, of all by their size, for which errors are predicted."""
 
 _DENSE: Final = 2
 """The records are in one of so many cells."""
@@ -110,24 +109,25 @@ def error_ratio(
     cost: PureDP | ZCDP,
     neighbours: Neighbours,
     records: int | None,
-    sizes: Sequence[float] = EVEN,
 ) -> float:
-    """The squared error that choices are expected to have over that of planned counts: the geometric mean over sizes.
+    """The squared error that choices are expected to have over that of planned counts, in parts of a group.
 
     spread   as `of_counts` takes it
     cost     of all choices of the question
     records  of all groups together; None where that is not public
-    sizes    of groups, over the even one
     """
-    size = float(ASSUMED if records is None else records / question.groups)
-    logs = []
-    for part in sizes if question.groups > 1 else EVEN:
-        counts = of_counts(question, spread, part * size)
-        choices = of_choices(question, cost, neighbours, part * size)
-        if math.isinf(choices):
-            return math.inf
-        logs.append(math.log(max(choices, _TINY) / max(counts, _TINY)))
-    return math.exp(sum(logs) / len(logs))
+    counts, choices = 0.0, 0.0
+    for size in group_sizes(question.groups, ASSUMED * question.groups if records is None else records):
+        counts += of_counts(question, spread, size) / size**2
+        choices += of_choices(question, cost, neighbours, size) / size**2
+    return max(choices, _TINY) / max(counts, _TINY)
+
+
+def group_sizes(groups: int, records: int) -> Floats:
+    """How many records some of the groups have, from the largest to the smallest, by Zipf's law: at least one."""
+    rank = np.arange(1, groups + 1)
+    sizes: Floats = np.maximum(records / (rank * (1 / rank).sum()), 1.0)
+    return sizes[np.unique(np.linspace(0, groups - 1, min(groups, _SIZES)).round().astype(np.int64))]
 
 
 def of_counts(question: NumericQuestion, spread: Sequence[Floats], records: float) -> float:

@@ -231,8 +231,7 @@ def needs_of(question: NumericQuestion, clips: Clips) -> Needs:
     attribute = domain[question.column]
     grid, (low, high) = grid_of(attribute), clip_places(attribute, clips.get(question.column))
     counts = Measure(where=where)
-    there = f"{name_text(question.column)} is not missing"
-    present = Measure(where=where, met=str(predicates.parse(there, domain))) if attribute.missing else None
+    present = Measure(where=where, met=not_missing(domain, question.column)) if attribute.missing else None
     most, squared = MAX_SUM // domain.cells(axes), question.kind == "variance"
     stride = _stride(high - low, math.isqrt(most) if squared else most)
     sums = Measure(question.column, 1, low, high, stride, where)
@@ -242,6 +241,11 @@ def needs_of(question: NumericQuestion, clips: Clips) -> Needs:
     scale = Scale(middle, step * sums.width / 2, float(grid.step) * (stride // 2))
     clipped = (low, high) != (0, grid.size - 1)
     return Needs(axes, counts, sums, squares, present, scale, clipped, question.kind)
+
+
+def not_missing(domain: Domain, column: str) -> str:
+    """The condition, as a measure has it, that a column has a value."""
+    return str(predicates.parse(f"{name_text(column)} is not missing", domain))
 
 
 def needs_by_cells(question: NumericQuestion, clips: Clips) -> Needs | None:

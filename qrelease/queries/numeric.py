@@ -688,7 +688,7 @@ class NumericQuestion:
         return [self.domain.shape[a] if a in predicate.axes else 1 for a in self.axes]
 
 
-ONLY_BOUNDS: Final = "too much noise: the interval is all that the column's bounds allow"
+ONLY_BOUNDS: Final = "too much noise for so few records: the interval is all that the column's bounds allow"
 """What is noted of a number of which `only_bounds` is true."""
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
+from inspect import signature
 from typing import Any, Final, NoReturn, final
 
 from qrelease._util import callers
@@ -26,6 +27,7 @@ from qrelease.mechanisms.base import (
     Opened,
     PayingMechanism,
     check_parts,
+    check_result,
     parameters,
     sets_counted,
 )
@@ -91,6 +93,7 @@ class Paid:
             raise LedgerError("a release is made by the process that paid for it, outside of transactions")
         private, workload, cost = self.private, self.workload, self.charge.cost
         draft = self.mechanism.release(private, workload, self.unit.of_a_record(self.cost))
+        check_result(draft, self.mechanism.name)
         rules = {"impossible": "kept" if draft.constrained else "not kept"} if workload.domain.impossible else {}
         insecure = is_insecure(private.entropy)
         release = Release(
@@ -941,6 +944,16 @@ def _check_mechanism(mechanism: object) -> None:
                 f" {type(mechanism).__name__} has no {' and no '.join(lacking)}"
             )
         raise InvalidInput(f"a release takes a mechanism such as MWEM(), not an online one, got {mechanism!r}")
+    for method, arguments in (
+        (mechanism.check, ("workload", "cost", "neighbours")),
+        (mechanism.release, ("private", "workload", "cost")),
+    ):
+        try:
+            signature(method).bind(*arguments)
+        except TypeError as error:
+            raise InvalidInput(
+                f"{type(mechanism).__name__}.{method.__name__} is called with ({', '.join(arguments)}): {error}"
+            ) from None
 
 
 def _check_made(made: object, kind: str = "mechanism") -> None:

@@ -1,11 +1,13 @@
 """Drafts of schemas: from files of each kind, and read again."""
 
+import tomllib
 from dataclasses import asdict
-from datetime import date
+from datetime import date, timedelta
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -486,3 +488,78 @@ def test_frames_with_missing_values_of_pandas_and_with_numbers_for_names_are_dra
     years = str(draft(pd.DataFrame({2020: [1, 2] * 50, 2021: ["a", "b"] * 50})))
     assert 'name = "2020"' in years
     assert 'name = "2021"' in years
+
+
+WITHOUT_TEXT = {
+    "span": [timedelta(hours=i % 5) for i in range(40)],
+    "list": [[1, 2][: 1 + i % 2] for i in range(40)],
+    "struct": [{"a": i % 3} for i in range(40)],
+}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("kind", WITHOUT_TEXT)
+def test_values_that_reading_refuses_are_left_out_with_what_it_says(make, kind):
+    frame = make({"sex": ["F", "M"] * 20, "odd": WITHOUT_TEXT[kind]})
+    found = drafted(frame)
+    assert [entry["name"] for entry in tomllib.loads(found.text)["attribute"]] == ["sex"]
+    asked = found.text.replace('name = "sex"', 'name = "odd"')
+    with pytest.raises(InvalidInput, match="has no text in a schema") as refused:
+        Table.from_frame(frame, reviewed(asked))
+    assert found.left_out["odd"] in str(refused.value)
+    assert ("total_seconds" in found.left_out["odd"]) == (kind == "span")
+    assert len(Table.from_frame(frame, reviewed(found.text))) == 40
+
+
+def test_intervals_and_periods_of_pandas_are_left_out():
+    frame = pd.DataFrame({"sex": ["F", "M"] * 20, "band": pd.cut(range(40), 4)})
+    frame["month"] = pd.period_range("2020-01", periods=40, freq="M")
+    assert set(drafted(frame).left_out) == {"band", "month"}
+
+
+def test_one_value_that_cannot_be_read_leaves_its_column_out():
+    frame = pd.DataFrame({"sex": ["F", "M"] * 20, "odd": [*range(39), timedelta(1)]})
+    assert set(drafted(frame).left_out) == {"odd"}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("learn", [False, True])
+def test_infinite_numbers_are_missing_among_numbers(make, learn):
+    numbers = [round(20 + 0.1 * (i * i % 613), 1) for i in range(600)]
+    numbers[::100], numbers[7] = [float("inf")] * 6, float("-inf")
+    frame = make({"x": numbers})
+    text = draft(frame, learn=learn)
+    assert "infinite numbers too" in text
+    (entry,) = tomllib.loads(text)["attribute"]
+    assert (entry["kind"], entry["missing"]) == ("number", ["", "-inf", "inf"])
+    if not learn:
+        table = Table.from_frame(frame, reviewed(text))
+        assert table.counts(((0,),))[0][-1] == 7
+
+
+def test_infinite_numbers_of_a_file_are_read_as_missing(write):
+    rows = "".join(f"{20 + i % 60},a\n" for i in range(200)) + "inf,b\n-Infinity,b\n"
+    data = write("age,word\n" + rows, "people.csv")
+    text = draft(data)
+    assert tomllib.loads(text)["attribute"][0]["missing"] == ["", "-Infinity", "inf"]
+    assert Table.read(data, reviewed(text)).counts(((0,),))[0][-1] == 2
+    assert "infinite" not in draft(write("word\n" + "inf\nabc\n" * 30, "words.csv"))
+
+
+def test_marks_of_missing_among_amounts_are_asked_about():
+    years = [18 + i % 70 for i in range(300)]
+    frame = pd.DataFrame({"age": years[20:] + [-9] * 20, "pay": [0.5 * year for year in years], "size": years})
+    frame.loc[:30, "size"] = 999
+    text = draft(frame)
+    assert "# -9: a value, or does it mean missing?" in text
+    assert "# 999: a value, or does it mean missing?" in text
+    assert text.count("or does it mean missing?") == 2
+    age = tomllib.loads(text)["attribute"][0]
+    assert "missing" not in age  # a person says what it means
+
+
+def test_categories_in_two_spellings_are_asked_about():
+    frame = pd.DataFrame({"land": ["NRW", "nrw", "Bayern", "Hessen"] * 20, "sex": ["F", "M"] * 40})
+    text = draft(frame)
+    assert "# one category in several spellings? 'NRW', 'nrw'" in text
+    assert text.count("several spellings") == 1

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from qrelease.data.domain import Domain
-from qrelease.data.spelling import ShownTexts, meaning, shown, text_of
+from qrelease.data.spelling import ShownTexts, Unreadable, meaning, shown, text_of
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
@@ -79,10 +79,11 @@ def test_the_text_of_a_float_is_read_back_to_the_last_bit():
     "value",
     [1j, dt.timedelta(1), np.timedelta64(1, "D"), np.datetime64("10000-01-01"), [1], b"\xff", dt.time(6, 30, 0, 5)],
 )
-def test_what_has_no_text_is_refused_and_shown_in_a_draft_all_the_same(value):
-    with pytest.raises(InvalidInput):
+def test_what_has_no_text_is_refused_and_a_draft_sees_why(value):
+    with pytest.raises(InvalidInput) as refused:
         text_of(value)
-    assert shown(value) == str(value)
+    assert isinstance(shown(value), Unreadable)
+    assert shown(value) == str(refused.value)
     assert shown(None) == ""
 
 

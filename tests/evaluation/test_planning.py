@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +12,7 @@ from worlds import BOTH, PEOPLE, coded, mixed, random_table
 
 import qrelease as qr
 from qrelease._util import memory
-from qrelease.data.domain import Domain
+from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.planning import CONTENDERS, NumbersForecast, Setting, least_enough, plan
@@ -229,6 +229,29 @@ def test_a_plan_says_how_accurate_numbers_will_be(neighbours):
     whole = plan(asked, 5_000, epsilon=1.0, trials=0, mechanisms=[], numbers=questions[:1])
     assert clipped.numbers[0].half_width == pytest.approx(whole.numbers[0].half_width / 5, rel=0.05)
     assert "numbers" not in plan(asked, 5_000, epsilon=1.0, trials=0, mechanisms=[]).to_json()
+
+
+def test_a_plan_takes_hardly_any_value_to_be_missing_and_says_so():
+    """It took half of them to be: of so few records an interval is more than twice as wide."""
+    full = Domain(
+        (Attribute("pay", "number", within=(0, 100), step=1, edges=(0, 50, 101)), Attribute("sex", "coded", codes=2))
+    )
+    some = replace(full, attributes=(replace(full["pay"], missing=("",)), full["sex"]))
+    found, without = (
+        plan(
+            Workload.marginals(domain, [["sex"]]),
+            5_000,
+            epsilon=1.0,
+            trials=0,
+            mechanisms=[],
+            numbers=["mean:pay by sex", "sum:pay by sex"],
+        )
+        for domain in (some, full)
+    )
+    assert [round(n.records) for n in found.numbers] == [2_500, 2_500]
+    for one, other in zip(found.numbers, without.numbers, strict=True):
+        assert other.half_width < one.half_width < 3 * other.half_width  # how many are missing is measured too
+    assert "no value is missing" in str(found)
 
 
 def test_a_plan_by_epsilon_says_what_is_vacuous():

@@ -251,6 +251,13 @@ def test_too_much_noise_contradicts_the_cost_too(tmp_path):
     assert failed(verify(folder)) == {"noise", "answers"}  # whose error bars are others
 
 
+def test_a_cost_is_told_without_what_rounding_left(tmp_path):
+    cost = qr.PureDP(0.8999999999999999)
+    folder, _, _ = saved(tmp_path, cost=cost)
+    (told,) = [check.found for check in verify(folder).checks if check.name == "cost"]
+    assert told == "1 part comes to at most epsilon=0.9, of one record more or less (add-remove)"
+
+
 def test_an_insecure_release_does_not_hold(tmp_path):
     with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
         release = qr.Curator(TABLE, ledger, qr.Entropy.insecure(1)).release(qr.Laplace(), PAIRS, qr.PureDP(1.0))

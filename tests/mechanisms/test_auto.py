@@ -323,6 +323,7 @@ def test_of_an_epsilon_and_a_delta_it_spends_what_has_less_noise(columns, taken)
     assert ("epsilon alone" in str(found)) == (taken is PureDP)
 
 
+SHAPE = (9, 9, 15, 42)
 OFFICE = Workload.marginals(coded(4, 2, 11, 5, 7, 12), 2)
 
 
@@ -375,3 +376,33 @@ def test_a_delta_that_gains_little_is_not_praised():
     assert "for 5,000 records answers off by" in known
     assert "private" not in known
     assert "--delta" not in "".join(auto.foretold(asked, 100, PureDP(1.0), ADD).lines)
+
+
+def test_where_the_delta_is_spent_for_sizes_between_others_it_is_said_why():
+    cost = ApproxDP(0.03, 1e-9)
+    asked = Workload.marginals(coded(*SHAPE), 2)
+    (said,) = [line for line in auto.foretold(asked, None, cost, ADD).lines if "the delta would" in line]
+    spent = [isinstance(choose(asked, n, ApproxDP(0.0297, 1e-9), ADD).cost, ApproxDP) for n in auto.SIZES]
+    assert spent == [True, False, True, False, False]
+    assert said.endswith("with them which noise is less")
+    (once,) = auto.foretold(OFFICE, None, ApproxDP(1.0, 1e-9), ADD).lines[1:]
+    assert once.endswith("it would")
+
+
+def test_what_seems_nearer_than_what_is_chosen_says_why_it_is_not():
+    """Weighted records are a sample of what `maxent` fits: their figure was smaller, and nothing said why."""
+    asked = Workload.marginals(coded(*SHAPE), 3)
+    found = choose(asked, 10_000, ApproxDP(0.03, 1e-9), ADD)
+    nearer = {p.mechanism: p for p in found.predictions if p.measure and p.measure < found.predictions[0].measure}
+    assert (found.mechanism.name, set(nearer)) == ("maxent", {"records"})
+    assert "is a guess" in nearer["records"].why
+    assert str(found).count("not taken") == 1
+
+
+def test_what_is_passed_over_for_a_table_says_so():
+    large = Workload.marginals(coded(10_000, 10_000, 2), 1)
+    for n in (1_000, 100_000):
+        found = choose(large, n, PureDP(1.0), ADD)
+        for p in found.predictions[1:]:
+            nearer = p.measure is not None and p.measure < found.predictions[0].measure
+            assert ("not taken, since" in p.why) == nearer

@@ -71,7 +71,7 @@ def test_a_release_without_sums_has_no_lines():
 
 
 def test_a_line_whose_interval_is_all_that_the_bounds_allow_says_so():
-    told = {"too much noise: the interval is all that the column's bounds allow"}
+    told = {"too much noise for so few records: the interval is all that the column's bounds allow"}
     noisy = lines(number_rows(with_numbers(rho=1e-8)))
     bounded = [row for row in noisy if not row["question"].startswith("sum")]
     assert {row["note"] for row in bounded if (float(row["low"]), float(row["high"])) == (0, 8)} == told

@@ -237,8 +237,8 @@ def _caveats(question: NumericQuestion, sources: Sequence[str]) -> list[str]:
         "model": f"no interval: the model alone says this, and it may be far off; measure it: {_measured_by(question)}",
         "clipped": "no interval: values were clipped to narrower bounds than the schema's, and nobody knows how far"
         " that moved the answers",
-        "bounds": "the interval is all that the column's bounds allow: there is too much noise to say more; a larger"
-        " epsilon, a --delta or fewer groups help",
+        "bounds": "the interval is all that the column's bounds allow: there is too much noise for so few records to"
+        " say more; a larger epsilon, a --delta, or larger and fewer groups help",
     }
     lines = []
     for source, told in said.items():

@@ -308,6 +308,7 @@ def _take_counts(arguments: argparse.Namespace) -> None:
 def _tell(arguments: argparse.Namespace, release: Release, out: Path, left_out: Mapping[str, str]) -> None:
     """Print what was released, why by this mechanism, where it is, and how well its records fit."""
     from qrelease.inference.synopsis import Fitted
+    from qrelease.release.unmeasured import what_records_lack
 
     print(release)
     if arguments.mechanism == "auto":
@@ -317,6 +318,12 @@ def _tell(arguments: argparse.Namespace, release: Release, out: Path, left_out: 
     print(wrote(out))
     for name, why in left_out.items():
         print(f"no {name}: {why}")
+    otherwise = [a.name for a in release.domain if not a.writing.is_plain]
+    if otherwise and arguments.out_format == "csv":
+        print(f"{', '.join(otherwise)}: written here as 1234.5 and 2024-12-31, not as the schema says of the data")
+    if release.has_table and not any(name.startswith("synthetic") for name in left_out):
+        for lacking in what_records_lack(release):
+            print(lacking)
     if isinstance(release.synopsis, Fitted):
         _tell_misfit(release.synopsis.misfit)
 

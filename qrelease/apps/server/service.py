@@ -155,7 +155,8 @@ class Service:
             source, cost, affordable = "measured", self._price(question), False
         raised = None if cost is None else takes(cost)
         note = self._session.forewarning(question.asked) if isinstance(question, NumberQuestion) else ""
-        return shapes.Quote(source, costs(cost), raised, affordable, note or UNSET)
+        error = self._session.foretold_error(question.asked if isinstance(question, NumberQuestion) else None)
+        return shapes.Quote(source, costs(cost), raised, affordable, note or UNSET, UNSET if error is None else error)
 
     def _quoted(self, question: Question | NumberQuestion, purse: Purse | None = None) -> Quote:
         if isinstance(question, NumberQuestion):

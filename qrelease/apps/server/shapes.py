@@ -171,6 +171,17 @@ class Quote(Shape):
         ]
         | UnsetType
     ) = UNSET
+    error: (
+        Annotated[
+            float,
+            Meta(
+                description="how far off each answer may be, with the session's probability: of a count at most; of a"
+                " sum, a mean or a share about so far where all groups have as many records and none lacks the number;"
+                " left out where that is private"
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class EstimateQuery(Shape):

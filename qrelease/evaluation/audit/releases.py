@@ -24,7 +24,7 @@ from qrelease.evaluation.audit.inputs import table_pairs
 from qrelease.evaluation.audit.sampling import CONFIDENCE, counted, judged, worst_of
 from qrelease.evaluation.audit.verdict import Audit
 from qrelease.inference.measurement import Measurement
-from qrelease.mechanisms.base import Mechanism
+from qrelease.mechanisms.base import Mechanism, check_result
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import Cost, Neighbours
@@ -218,6 +218,7 @@ def released(
 
     def run(table: Table, entropy: WordSource) -> Named:
         draft = mechanism.release(Private(table, neighbours, Filter(cost), entropy), workload, cost)
+        check_result(draft, mechanism.name)
         told = Named({"the number of records": float(draft.synopsis.total)})
         times = Counter[Group]()
         for i, m in enumerate(draft.measurements):

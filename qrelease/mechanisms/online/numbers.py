@@ -153,6 +153,31 @@ def forewarning(question: NumericQuestion, alpha: float, records: int) -> str:
     return "; ".join(found)
 
 
+def foretold_error(question: NumericQuestion, error: float, records: int) -> float | None:
+    """About how far off the answers will be, for what is public: see `Quote.error`.
+
+    error    how far off a count may be
+    records  how many there are, as far as that is public
+    """
+    if question.kind in ("mean", "ratio") and (question.where or question.through_bins):
+        return None  # how many records count, or are in the bins that the condition cuts, is private
+    part = min(error * question.groups / max(records, 1), 1.0)  # of a group
+    match question.kind:
+        case "count":
+            return error
+        case "sum":
+            mean = question.values.mean
+            far = error * float(max(mean.max(), 0.0) + max(-mean.min(), 0.0))
+            return far + records * float(question.values.slack.max())
+        case "mean":
+            values = question.values
+            return part * float(values.high.max() - values.low.min()) + float(values.slack.max())
+        case "ratio":  # of what meets it and of what does not, or of what meets it and of all
+            split = question.met is not None and len(question.met.axes) == 1
+            return part if split else min(2 * part, 1.0)
+    return None
+
+
 def _reaches(question: NumericQuestion, alpha: float) -> bool:
     """Whether numbers may be further from their bins' means than a mean of everybody may be off by alpha."""
     values = question.values

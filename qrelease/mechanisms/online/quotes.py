@@ -28,11 +28,16 @@ class Quote:
     note
         A sentence where the answers can tell little, as those about many groups, or where they often cost less than
         this, as quantiles do; else nothing.
+    error
+        How far off each answer may be, from public facts alone. Of counts it is what the session promises. Of sums,
+        means and shares it is about what holds where all groups have as many records and none lacks the number. None
+        where it rests on what is private: of means and shares of some of the records, and of variances and quantiles.
     """
 
     cost: Cost | None
     source: Literal["cached", "hypothesis", "measured", "synopsis"]
     note: str = ""
+    error: float | None = None
 
 
 @final

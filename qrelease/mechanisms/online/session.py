@@ -305,9 +305,10 @@ class OnlineSession:
         return numbers.answer(self, self._question(question), purse)
 
     def quote_numbers(self, question: str | NumericQuestion | NumberWorkload, purse: Purse | None = None) -> Quote:
-        """The most that the answers of `numbers` would cost now, in all, and a note of what to know before."""
+        """The most that the answers of `numbers` would cost now, in all, how far off they may be, and what to know."""
         asked = self._question(question)
-        return replace(numbers.quote(self, asked, purse), note=self.forewarning(asked))
+        found = numbers.quote(self, asked, purse)
+        return replace(found, note=self.forewarning(asked), error=self.foretold_error(asked))
 
     def estimate(self, statistic: Statistic, cost: Cost, purse: Purse | None = None) -> PaidEstimate:
         """A statistic at a cost of one's own choice, as `Curator.estimate` makes it, paid from the session's budget.
@@ -382,6 +383,11 @@ class OnlineSession:
         """Where answers can tell little at this session's α or for the bins, or cost less than quoted: public."""
         return numbers.forewarning(question, self.mechanism.alpha, self.records)
 
+    def foretold_error(self, question: NumericQuestion | None = None) -> float | None:
+        """How far off an answer may be, a count, or one to a question about numbers: public, see `Quote.error`."""
+        error = self._state.prices.error
+        return error if question is None else numbers.foretold_error(question, error, self.records)
+
     def _question(self, question: str | NumericQuestion | NumberWorkload) -> NumericQuestion:
         return NumericQuestion.of(self.domain, question)
 
@@ -394,7 +400,7 @@ class OnlineSession:
         found = self._quotes(self._reader.read(query), purse)
         costs = [q.cost for q in found if q.cost is not None]
         source = next((q.source for q in found if q.cost is not None), found[0].source)
-        return Quote(self._total(costs), source)
+        return Quote(self._total(costs), source, error=self.foretold_error())
 
     def quotes(self, groups: Sequence[CanonicalGroup], purse: Purse | None = None) -> list[Quote]:
         """The same of several groups, a quote for each: what is bought in ρ and what in ε is told apart."""

@@ -44,6 +44,7 @@ from qrelease.release.report.numbers import number_tables
 from qrelease.release.report.svg import bar, count, text
 from qrelease.release.report.tables import LISTED, folded, html_table, pairs
 from qrelease.release.schema_cost import cost_with_schema, learned_columns
+from qrelease.release.unmeasured import what_records_lack
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
@@ -279,7 +280,8 @@ def _accuracy(release: Release) -> str:
     """What the error bars say of each answer, and the mechanism's theorem of all together, where there is one."""
     few = few_records(release)
     said = f"<p><strong>{text(few)}</strong></p>" if few else ""
-    return f"<h2>How accurate is this</h2>{said}{_fit(release)}{_bars(release)}{_theorem(release)}{_files(release)}"
+    parts = (_fit, _lacking, _bars, _theorem, _files)
+    return f"<h2>How accurate is this</h2>{said}{''.join(part(release) for part in parts)}"
 
 
 def _fit(release: Release) -> str:
@@ -291,6 +293,12 @@ def _fit(release: Release) -> str:
         f" <strong>{release.synopsis.misfit:.3g} times</strong> its noise, as a root mean square; up to 1 is what noise"
         " alone makes.</p>"
     )
+
+
+def _lacking(release: Release) -> str:
+    """What synthetic records are not made from."""
+    said = what_records_lack(release) if release.has_table else ()
+    return "".join(f"<p>{text(lacking[0].upper() + lacking[1:])}.</p>" for lacking in said)
 
 
 def _bars(release: Release) -> str:

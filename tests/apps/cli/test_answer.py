@@ -166,7 +166,9 @@ def test_a_table_whose_intervals_are_the_bounds_says_so(folder: Path, capsys: py
     capsys.readouterr()
     assert main(["answer", "out", "mean:age by sex"]) == 0
     *lines, last = capsys.readouterr().out.splitlines()
-    assert last.startswith("the interval is all that the column's bounds allow: there is too much noise")
+    assert last.startswith(
+        "the interval is all that the column's bounds allow: there is too much noise for so few records"
+    )
     assert [line.split()[2:4] + line.split()[-1:] for line in lines[2:]] == [["18", "69", "bounds"]] * 2
     assert main(["answer", "out", "count by sex"]) == 0
     assert "bounds" not in capsys.readouterr().out

@@ -616,7 +616,12 @@ def test_a_column_that_numbers_alone_ask_of_is_said_to_follow_the_schema(
     told, drawn = "only --numbers ask of hours: synthetic values there would follow the schema alone", "NOT of the"
     asked = ["--mechanism", "maxent", "--numbers", "mean:hours by sex", "--total-epsilon", "9"]
     assert numbers("--workload", "marginals:sex", *asked) == 0
-    assert told in capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert told in captured.err
+    said = captured.out.splitlines()
+    wrote = next(i for i, line in enumerate(said) if "synthetic.csv" in line)
+    assert said[wrote + 1].startswith("in synthetic records all columns are independent of each other")
+    assert said[wrote + 2].startswith("synthetic records follow counts, in bins, and not the sums")
     page = (with_hours / "out" / "report.html").read_text()
     assert page.count(drawn) == 1
     assert re.search(r"<h3>hours [^/]*NOT of the records: no count of it was asked", page)
@@ -691,3 +696,40 @@ def test_the_help_names_every_kind_of_question_that_is_measured(capsys: pytest.C
     said = "".join(capsys.readouterr().out.split())
     told = said[said.rindex("--numbersQ") : said.rindex("--clipCOLUMN")]
     assert all(kind in told for kind in get_args(Kind))
+
+
+GERMAN = """\
+[[attribute]]
+name = "pay"
+kind = "number"
+bins = [0, 1000, 2000]
+decimal = ","
+thousands = "."
+reviewed = true
+
+[[attribute]]
+name = "day"
+kind = "date"
+bins = {start = 2023-01-01, stop = 2024-01-01, months = 1}
+format = "%d.%m.%Y"
+reviewed = true
+
+[[attribute]]
+name = "sex"
+categories = ["F", "M"]
+kind = "category"
+reviewed = true
+"""
+
+
+def test_it_is_said_that_tables_are_not_written_as_the_data_are(in_folder, capsys):
+    Path("de.toml").write_text(GERMAN)
+    Path("de.csv").write_text("pay;day;sex\n" + "1.234,50;31.12.2023;F\n17,25;01.02.2023;M\n" * 50)
+    command = ["release", "de.csv", "--separator", ";", "--schema", "de.toml", "--workload", "marginals:2"]
+    command += ["--mechanism", "maxent", "--epsilon", "1", "--total-epsilon", "9"]
+    assert main([*command, "--out", "out"]) == 0
+    told = "pay, day: written here as 1234.5 and 2024-12-31, not as the schema says of the data"
+    assert told in capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"[0-9]+\.[0-9]+,2023-[0-9-]+,[FM]", Path("out/synthetic.csv").read_text().splitlines()[1])
+    assert main([*command, "--out", "typed", "--out-format", "parquet"]) == 0
+    assert "written here" not in capsys.readouterr().out

@@ -149,12 +149,15 @@ def test_a_quote_is_the_price_and_asks_nothing(server, path):
     quotes = server.post("/v1/quote", body).json["quotes"]
     assert [q["affordable"] for q in quotes] == [True, True]
     assert spent(path) == 0
-    assert server.ask(WOMEN).json["answers"][0]["cost"] == quotes[0]["cost"]
+    (answer,) = server.ask(WOMEN).json["answers"]
+    assert answer["cost"] == quotes[0]["cost"]
+    assert answer["error"] == quotes[0]["error"]
     assert server.post("/v1/quote", body).json["quotes"][0] == {
         "source": "cached",
         "cost": None,
         "takes": None,
         "affordable": True,
+        "error": answer["error"],
     }
 
 
@@ -286,7 +289,10 @@ def test_an_analysts_budget_ends_and_the_others_go_on(path):
         assert poor.ask(WOMEN).status == 200
         assert "poor's budget exceeded: total epsilon=" in problem(poor.ask(YOUNG, "k"), 402)
         quote = poor.post("/v1/quote", {"queries": [YOUNG]}).json["quotes"]
-        assert quote == [{"source": "measured", "cost": price, "takes": price, "affordable": False}]
+        (error,) = {one["error"] for one in quote}
+        told = {"source": "measured", "cost": price, "takes": price, "affordable": False, "error": error}
+        assert quote == [told]
+        assert error > 0
         assert spent(path) == price["epsilon"]
         assert Client(app, admit(path, "other")).ask(YOUNG).status == 200
         assert poor.ask(YOUNG, "k").json["answers"][0]["cost"] is None  # a refusal is not kept; by now it is cached

@@ -106,6 +106,42 @@ def test_answers_are_within_their_ends_and_their_quotes(cap, neighbours):
                 assert session.quote_numbers(text).cost is None
 
 
+@pytest.mark.parametrize("neighbours", [SWAP, ADD])
+def test_a_quote_says_how_far_off_answers_may_be(neighbours):
+    """Before anything is paid, and what the answers say afterwards: exactly of counts, about of other numbers."""
+    texts = ["count", "count by carrier", "sum:delay", "mean:delay", "ratio:delay >= 10"]
+    texts += ["ratio:delay >= 10 and late = yes", "sum:delay by carrier"]
+    with opened(MECHANISM, neighbours=neighbours, table=table()) as session:
+        told = {text: session.quote_numbers(text).error for text in texts}
+        of_count = session.quote("carrier = AA").error
+        assert of_count == session.answer("carrier = AA").error
+        for text, error in told.items():
+            found = max(a.high - a.low for a in session.numbers(text)) / 2
+            public = text == "count" and neighbours is SWAP  # which is no news
+            assert 0.45 * error * (not public) <= found <= 1.05 * error, text
+        assert told["count"] == of_count
+        assert session.quote_numbers("mean:delay by late").error == pytest.approx(2 * told["mean:delay"], rel=0.05)
+        assert session.quote_numbers("mean:delay by late").error <= 39
+        unknown = [
+            "quantile:delay",
+            "variance:delay",
+            "mean:delay where late = yes",
+            "ratio:delay >= 10 where late = yes",
+        ]
+        assert [session.quote_numbers(text).error for text in unknown] == [None] * 4  # of how many records, is private
+
+
+@pytest.mark.parametrize("bins", [[0, 10, 20, 30, 40], [0, 1, 2, 40]])
+def test_a_quote_of_numbers_in_wide_bins_holds_what_a_record_may_differ_from_its_bin(bins):
+    domain = Domain([Attribute("pay", "number", edges=tuple(bins), integer=True)])
+    codes = np.random.default_rng(0).integers(0, len(bins) - 1, 5_000)
+    with opened(MECHANISM, table=table_of(domain, codes[:, None])) as session:
+        for text in ("mean:pay", "sum:pay"):
+            error = session.quote_numbers(text).error
+            (answer,) = session.numbers(text)
+            assert (answer.high - answer.low) / 2 <= 1.02 * error, text
+
+
 def test_sums_and_means_of_everybody_are_within_alpha_of_the_range():
     delay, _, _ = data()
     with opened(MECHANISM, table=table()) as session:

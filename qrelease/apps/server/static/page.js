@@ -175,7 +175,8 @@ async function quoted(asked) {
     const [quote] = (await json("v1/quote", { queries: [asked] })).quotes;
     const other = quote.takes && priced(quote.takes) !== priced(quote.cost); // a price in rho, a budget in epsilon
     const source = quote.source === "synopsis" ? "synopsis: more than this answer by itself, others like it are free then" : quote.source;
-    const price = other ? `${priced(quote.takes)} of your budget (${priced(quote.cost)}; ${source})` : `${priced(quote.cost)} (${source})`;
+    const cost = other ? `${priced(quote.takes)} of your budget (${priced(quote.cost)}; ${source})` : `${priced(quote.cost)} (${source})`;
+    const price = quote.error === undefined ? cost : `${cost}; off by up to ${asked.numbers ? "about " : ""}${plain(quote.error)}`;
     const noted = quote.note ? `${price}; ${quote.note}` : price;
     if (!quote.affordable) return { told: `${price}: more than the budget has left`, most: null };
     return { told: noted, most: Object.values(quote.takes ?? { free: 0 })[0] };

@@ -1,0 +1,49 @@
+"""What synthetic records do not tell of the table, since they are not made from it: for who takes them in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from qrelease._util.typing import Axes
+
+if TYPE_CHECKING:
+    from qrelease.release.release import Release
+
+
+def what_records_lack(release: Release) -> tuple[str, ...]:
+    """What synthetic records do not tell of the table, a sentence each: what they are not made from.
+
+    Columns are dependent in them as far as they were measured together, or each with others that were. Sums were
+    measured beside the counts that the records follow.
+    """
+    told, names = [], release.domain.names
+    measured = [m.group.axes for m in release.measurements if m.group.axes] or release.workload.sets
+    unmeasured = sorted(set(range(len(names))) - {axis for axes in measured for axis in axes})
+    if unmeasured:
+        told.append(
+            f"nothing was measured of {_listed(names, unmeasured)}: in synthetic records only the schema says it"
+        )
+    apart = _apart(measured)
+    if len(apart) > 1:
+        groups = "; ".join(_listed(names, group) for group in apart)
+        told.append(f"not counted together, and so independent of each other in synthetic records: {groups}")
+    if release.measured_sums is not None:
+        told.append(
+            "synthetic records follow counts, in bins, and not the sums that were measured: their means and quantiles"
+            " may be further off than the answers to the questions about numbers"
+        )
+    return tuple(told)
+
+
+def _listed(names: tuple[str, ...], axes: Iterable[int]) -> str:
+    return ", ".join(names[axis] for axis in axes)
+
+
+def _apart(measured: Iterable[Axes]) -> list[list[int]]:
+    """The columns in groups, between which no set of columns reaches."""
+    groups: list[set[int]] = []
+    for axes in measured:
+        joined = set(axes).union(*(group for group in groups if group & set(axes)))
+        groups = [group for group in groups if not group & joined] + ([joined] if joined else [])
+    return sorted(sorted(group) for group in groups)
