@@ -70,6 +70,7 @@ def main() -> None:
     release = curator.release(Pairs(), workload, cost)
     print(f"selected {[entry['columns'] for entry in release.parameters['selected']]}")
     question = "sex = 'Female' and income = '>50K'"
+    # A wide bar, and no mistake: sex and income were not measured together, so it is what their own counts allow.
     print(f"{question}: {release.answer(question)}")
     with TemporaryDirectory() as folder:
         release.save(f"{folder}/out")

@@ -154,7 +154,7 @@ WRONG = {
     "nothing": lambda made: None,
     "the synopsis": lambda made: made.synopsis,
     "no synopsis": lambda made: replace(made, synopsis=np.zeros(3)),
-    "a list": lambda made: replace(made, measurements=list(made.measurements)),
+    "other measurements": lambda made: replace(made, measurements=made.synopsis),
     "numpy's": lambda made: replace(made, choices={"chosen": np.int64(3)}),
 }
 
@@ -165,7 +165,7 @@ WRONG = {
         ("nothing", r"returning returned nothing: its release must return MechanismResult\(synopsis, measurements"),
         ("the synopsis", "returning returned an object of type .*: its release must return MechanismResult"),
         ("no synopsis", "an object of type ndarray as the synopsis, which has no domain and no total and no has_table"),
-        ("a list", "measurements that are no tuple of Measurement"),
+        ("other measurements", "measurements that are no list of Measurement"),
         ("numpy's", "choices that JSON cannot hold.*int64"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_mechanism_that_returns_what_no_release_can_be_made_of_is_told_so(what
     table, cost = random_table(DOMAIN, 200, 0), qr.PureDP(1.0)
     with (
         qr.Ledger.open(None, cost) as ledger,
-        pytest.raises(qr.InvalidInput, match=told),
+        pytest.raises(qr.InvalidInput, match=rf"{told}.*; epsilon=1 was charged$"),
     ):
         qr.Curator(table, ledger, qr.Entropy.insecure(0)).release(Returning(what), WORKLOAD, cost)
     with pytest.raises(qr.InvalidInput, match=told):
@@ -181,6 +181,37 @@ def test_a_mechanism_that_returns_what_no_release_can_be_made_of_is_told_so(what
     with qr.Ledger.open(None, cost) as ledger:
         made = qr.Curator(table, ledger, qr.Entropy.insecure(0)).release(Returning("right"), WORKLOAD, cost)
     assert made.mechanism == "returning"
+
+
+def test_a_mechanism_may_return_the_list_that_measure_gives():
+    @dataclass(frozen=True)
+    class Listing(Returning):
+        def release(self, private, workload, cost):
+            measured = private.measure(workload, cost)
+            return qr.MechanismResult(qr.fitted(workload, measured, private.public_records), measured)
+
+    cost = qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost) as ledger:
+        made = qr.Curator(random_table(DOMAIN, 200, 0), ledger, qr.Entropy.insecure(0)).release(
+            Listing(), WORKLOAD, cost
+        )
+    assert len(made.measurements) == len(WORKLOAD.groups)
+
+
+def test_a_mechanism_that_draws_for_more_than_its_cost_is_told_to_divide_it():
+    @dataclass(frozen=True)
+    class Twice(Returning):
+        def release(self, private, workload, cost):
+            private.measure(workload, cost)
+            return super().release(private, workload, cost)
+
+    cost = qr.PureDP(1.0)
+    with qr.Ledger.open(None, qr.PureDP(5.0)) as ledger:
+        told = r"requested epsilon=1 \(more was asked for than the cost.*qr\.split divides.*\); epsilon=1 was charged$"
+        with pytest.raises(qr.BudgetExceeded, match=told) as refused:
+            qr.Curator(random_table(DOMAIN, 200, 0), ledger, qr.Entropy.insecure(0)).release(Twice(), WORKLOAD, cost)
+        assert ledger.spent == cost
+    assert "raise" not in str(refused.value)
 
 
 def test_a_mechanism_that_is_no_dataclass_or_takes_other_arguments_is_refused_before_the_charge():
@@ -198,6 +229,6 @@ def test_a_mechanism_that_is_no_dataclass_or_takes_other_arguments_is_refused_be
         curator = qr.Curator(table, ledger, qr.Entropy.insecure(0))
         with pytest.raises(qr.InvalidInput, match=r"got Plain: write @dataclass\(frozen=True\) above its class"):
             curator.release(Plain(), WORKLOAD, cost)
-        with pytest.raises(qr.InvalidInput, match=r"Fewer.release is called with \(private, workload, cost\)"):
+        with pytest.raises(qr.InvalidInput, match=r"Fewer.release must take \(private, workload, cost\)"):
             curator.release(Fewer(), WORKLOAD, cost)
         assert ledger.spent is None

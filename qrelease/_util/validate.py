@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from inspect import signature
 from numbers import Integral, Rational, Real
 
 from qrelease.errors import InvalidInput
@@ -99,3 +101,28 @@ def check_part(what: str, part: object, protocol: type, example: str) -> None:
     """Raise `InvalidInput` for a part of the construction that is a class, or lacks something that its protocol has."""
     if isinstance(part, type) or not isinstance(part, protocol):
         raise InvalidInput(f"{what} must be an object such as {example}, got {part!r}")
+
+
+def check_arguments(part: object, method: Callable[..., object], *given: str, named: tuple[str, ...] = ()) -> None:
+    """Raise `InvalidInput` for a method of a user's own object that cannot be called with these arguments.
+
+    given  the names of those that are passed by position; `named` of those that are passed by name
+    """
+    try:
+        signature(method).bind(*given, **dict.fromkeys(named))
+    except TypeError as error:
+        wanted = ", ".join([*given, *(["*"] if named else []), *named])
+        raise InvalidInput(f"{type(part).__name__}.{method.__name__} must take ({wanted}): {error}") from None
+
+
+def lacking(part: object, names: tuple[str, ...]) -> str:
+    """Which of these attributes an object does not have, in words, such as `A has no name, no check and no release`."""
+    shown = repr(part) if type(part).__module__ == "builtins" else type(part).__name__
+    missing = [f"no {name}" for name in names if not hasattr(part, name)]
+    *others, last = missing
+    return f"{shown} has {', '.join(others)} and {last}" if others else f"{shown} has {last}"
+
+
+def kind_of(value: object) -> str:
+    """What a user's own method returned, in words."""
+    return "nothing" if value is None else f"an object of type {type(value).__name__}"

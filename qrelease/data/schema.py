@@ -7,7 +7,7 @@ A schema is public and comes before the data. One `[[attribute]]` per column, in
     kind = "number"                                # category | number | date | coded
     bins = { start = 0, stop = 100, width = 10 }   # or [0, 18, 65, 100]: 0..17, 18..64, 65..99
     integer = true                                 # whole numbers
-    missing = ["", "?"]                            # spellings of "missing"; the first one is written out
+    missing = ["", "?"]                            # spellings of "missing"; synthetic records have the first
     outside = "clip"                               # error (default) | missing | clip | a category
 
     [[attribute]]

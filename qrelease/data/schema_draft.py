@@ -126,7 +126,7 @@ Where a person may have several records, say whose they are, or somebody with g 
     at_most = 5""".splitlines()
 
 _ROUNDED = "limits rounded outwards from {} that occur: replace by public limits"
-_SHARES = "limits of shares, which the values or the name of the column look like: replace them if it has others"
+_SHARES = "limits 0 to {} are a guess, because its values or its name look like {}: give your own if they are not"
 
 _WITH_A_LIST = """\
 A column of texts with a public list of codes, such as municipalities, can be added, with the file of that list:
@@ -606,9 +606,10 @@ def _entry(column: _Column) -> tuple[Table, int]:
         entry.add(tomlkit.comment(told))
     if marks := [] if column.coded or column.kind not in ("whole", "number") else missing_marks(column.places):
         told = " and ".join(f"{mark:.0f}" for mark in marks)
-        values = "a value, or does it mean" if len(marks) == 1 else "values, or do they mean"
+        it, means = ("it", "a value, or does it mean") if len(marks) == 1 else ("them", "values, or do they mean")
+        places = " and ".join(key for key in ("categories", "within", "bins") if key in entry)
         entry.add(
-            tomlkit.comment(f"{told}: {values} missing? Then list it under missing, and leave it out of the limits")
+            tomlkit.comment(f"{told}: {means} missing? If so, list {it} under missing, and take {it} out of {places}")
         )
     if not column.writing.is_plain:
         entry.add(tomlkit.comment("how all values that occur are written"))
@@ -618,11 +619,15 @@ def _entry(column: _Column) -> tuple[Table, int]:
             if mark != getattr(_PLAIN, key):
                 entry.add(key, mark)
     if column.missing:
-        entry.add(tomlkit.comment("taken for missing, because they occur; the first one is written out"))
+        entry.add(
+            tomlkit.comment(
+                "these occur and are read as missing; synthetic records have the first of them where a value is missing"
+            )
+        )
         listed = [token for token in MISSING if token in column.missing]
         if any(map(infinite, column.missing)):
-            entry.add(tomlkit.comment("infinite numbers too: they have no place among others"))
-            listed = listed or [""]  # which is written out, in place of an infinite number
+            entry.add(tomlkit.comment("infinite numbers are read as missing as well, as no limits or bins hold them"))
+            listed = listed or [""]  # which synthetic records have, in place of an infinite number
         entry.add("missing", listed + sorted(column.missing.difference(listed)))
     entry.add("reviewed", value=False)
     return entry, cells + bool(column.missing)
@@ -664,6 +669,10 @@ def _say_if_coded(entry: Table, column: _Column) -> None:
         entry.add(tomlkit.comment(told))
 
 
+def _shares(column: _Column) -> str:
+    return _SHARES.format(column.most_share, "percentages" if column.most_share == 100 else "shares")
+
+
 def _step_of_few(column: _Column) -> int:
     """The largest step by which few whole numbers lie on a grid of few points; 0 where there is none."""
     if len(column.values) > _MAX_WHOLE_CATEGORIES:
@@ -694,7 +703,7 @@ def _propose_bins(entry: Table, column: _Column) -> int:
         entry.add(tomlkit.comment(_ROUNDED.format("the extremes")))
         bins = _date_steps(column)
     elif (step := _step(column)) and column.most_share:
-        entry.add(tomlkit.comment(_SHARES))
+        entry.add(tomlkit.comment(_shares(column)))
         bins = share_bins(column.most_share, column.places, step)
         _add_grid(entry, column, Fraction(0), column.most_share + step * (step.denominator == 1), step)
     else:
@@ -756,7 +765,7 @@ def _propose_grid(entry: Table, column: _Column) -> int:
     if column.most_share:
         low, high = Fraction(0), Fraction(column.most_share)
     entry.add("kind", "number")
-    entry.add(tomlkit.comment(_SHARES if column.most_share else _ROUNDED.format("the extremes")))
+    entry.add(tomlkit.comment(_shares(column) if column.most_share else _ROUNDED.format("the extremes")))
     entry.add("within", [toml_number(low), toml_number(high)])
     if column.kind != "whole":
         entry.add(tomlkit.comment("as many decimals as occur, or enough: a public step is better"))

@@ -109,7 +109,7 @@ def text_of(value: object) -> str | None:
         case datetime():
             return _spelled(value)
         case time(microsecond=fraction) if fraction:  # polars may cut it off where it turns times into text
-            raise InvalidInput("a time with a fraction of a second has no text in a schema; give the column as text")
+            raise InvalidInput("times with a fraction of a second cannot be categories: convert them to texts")
         case date() | time():
             return value.isoformat()
     raise _without_text(value)
@@ -167,8 +167,12 @@ def _spelled(moment: datetime) -> str:
 def _without_text(value: object) -> InvalidInput:
     kind = type(value).__name__
     span = "delta" in kind.lower()  # timedelta of Python, Timedelta of pandas, timedelta64 of numpy
-    wanted = "numbers, of seconds say (in pandas and polars: .dt.total_seconds())" if span else "text"
-    return InvalidInput(f"a value of type {kind} has no text in a schema; give the column as {wanted}")
+    wanted = (
+        "numbers, of seconds say (in pandas and polars: .dt.total_seconds())"
+        if span
+        else "texts (in pandas: .astype(str))"
+    )
+    return InvalidInput(f"values of type {kind} cannot be categories: convert them to {wanted}")
 
 
 @final

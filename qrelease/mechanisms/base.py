@@ -41,6 +41,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from qrelease._util.typing import Axes
+from qrelease._util.validate import kind_of
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import Measurement
@@ -64,7 +65,7 @@ class MechanismResult:
     ----------
     synopsis : Synopsis
         What answers the workload and further queries, as counts.
-    measurements : tuple of Measurement
+    measurements : sequence of Measurement
         The noisy answers that were drawn, in the order of the draws.
     choices : mapping
         What the mechanism chose from public and noisy values, by name; the manifest lists it beside the parameters.
@@ -82,7 +83,7 @@ class MechanismResult:
     """
 
     synopsis: Synopsis
-    measurements: tuple[Measurement, ...]
+    measurements: Sequence[Measurement]
     choices: Mapping[str, Any] = field(default_factory=dict)
     constrained: bool = False
     measured_sums: MeasuredSums | None = None
@@ -95,18 +96,18 @@ def check_result(result: object, name: str) -> None:
     """
     whole = "its release must return MechanismResult(synopsis, measurements, choices), see qr.MechanismResult"
     if not isinstance(result, MechanismResult):
-        raise InvalidInput(f"{name} returned {_kind(result)}: {whole}")
+        raise InvalidInput(f"{name} returned {kind_of(result)}: {whole}")
     synopsis: object = result.synopsis
     if not isinstance(synopsis, Synopsis):
         lacking = [part for part in _SYNOPSIS if not hasattr(synopsis, part)]
         raise InvalidInput(
-            f"{name} returned {_kind(synopsis)} as the synopsis, which has no {' and no '.join(lacking)}: take"
+            f"{name} returned {kind_of(synopsis)} as the synopsis, which has no {' and no '.join(lacking)}: take"
             " what qr.fitted makes of the measurements, or a qr.WeightedRecords"
         )
     measured: object = result.measurements
-    if not isinstance(measured, tuple) or not all(isinstance(part, Measurement) for part in measured):
+    if not isinstance(measured, list | tuple) or not all(isinstance(part, Measurement) for part in measured):
         raise InvalidInput(
-            f"{name} returned measurements that are no tuple of Measurement, as private.measure gives them"
+            f"{name} returned measurements that are no list of Measurement, as private.measure gives them"
         )
     try:
         json.dumps(dict(result.choices))
@@ -115,10 +116,6 @@ def check_result(result: object, name: str) -> None:
             f"{name} returned choices that JSON cannot hold, which takes texts, numbers of Python's, lists and"
             f" mappings of these: {error}"
         ) from None
-
-
-def _kind(value: object) -> str:
-    return "nothing" if value is None else f"an object of type {type(value).__name__}"
 
 
 _SYNOPSIS: Final = ("domain", "total", "has_table", "answer", "sample", "to_json")

@@ -167,7 +167,7 @@ class Private:
         BudgetExceeded
             Where the charge does not cover it: then nothing may be drawn.
         """
-        self.filter.spend(cost)
+        self.filter.spend_part(cost)
         self.spends.append(Spend(what, cost))
 
     def exact(self, workload: Workload) -> list[Ints]:

@@ -383,6 +383,14 @@ class Filter:
         with self._lock:
             self._tally = after(self._total, self._tally, cost)
 
+    def spend_part(self, cost: Cost) -> None:
+        """`spend` for a mechanism or a statistic, whose total is the cost that it was given: nobody can raise it."""
+        try:
+            self.spend(cost)
+        except BudgetExceeded as error:
+            told = "more was asked for than the cost that was given, which qr.split divides among several draws"
+            raise BudgetExceeded(f"{error.facts} ({told})", error.facts) from None
+
     def admits(self, cost: Cost) -> bool:
         """Whether `spend` would succeed now."""
         if self._process != os.getpid():

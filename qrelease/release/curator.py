@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
-from inspect import signature
 from typing import Any, Final, NoReturn, final
 
 from qrelease._util import callers
 from qrelease._util.elapsed import elapsed
+from qrelease._util.validate import check_arguments, lacking
 from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json
 from qrelease.data.source import Source
-from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
+from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, RowsChangedWarning, TooLarge
 from qrelease.mechanisms.base import (
     MeasuresNumbers,
     Mechanism,
@@ -47,7 +48,7 @@ from qrelease.release.learned_schema import Learned, Left
 from qrelease.release.manifest import with_id
 from qrelease.release.release import Release
 from qrelease.release.schema_cost import SchemaCost
-from qrelease.statistics.base import Statistic
+from qrelease.statistics.base import Statistic, check_statistic
 from qrelease.statistics.estimate import Estimate
 from qrelease.statistics.estimator import Estimator
 
@@ -92,8 +93,9 @@ class Paid:
         if os.getpid() != self.process or self.private.in_transaction:
             raise LedgerError("a release is made by the process that paid for it, outside of transactions")
         private, workload, cost = self.private, self.workload, self.charge.cost
-        draft = self.mechanism.release(private, workload, self.unit.of_a_record(self.cost))
-        check_result(draft, self.mechanism.name)
+        with _saying_that_it_was_charged(cost):
+            draft = self.mechanism.release(private, workload, self.unit.of_a_record(self.cost))
+            check_result(draft, self.mechanism.name)
         rules = {"impossible": "kept" if draft.constrained else "not kept"} if workload.domain.impossible else {}
         insecure = is_insecure(private.entropy)
         release = Release(
@@ -104,7 +106,7 @@ class Paid:
             self.ledger.dataset,
             self.mechanism.name,
             {**self.described, **draft.choices, **rules},
-            draft.measurements,
+            tuple(draft.measurements),
             tuple(private.spends),
             insecure,
             private.entropy.insecure_seed,
@@ -746,8 +748,7 @@ class Curator:
         (40, True)
         """
         _check_made(statistic, "statistic")
-        if not isinstance(statistic, Statistic):
-            raise InvalidInput(f'an estimate takes a statistic such as Mean("age"), got {statistic!r}')
+        check_statistic(statistic)
         check_cost(cost)
         self._check_records("an estimate")
         check_parts("an estimate", self.domain)
@@ -761,7 +762,8 @@ class Curator:
             self._warn()
         estimator.check_records(statistic, cost)  # not before that was told
         charge = self._ledger.charge(cost, f"{statistic.name}: an estimate", rows=self._fingerprint())
-        return self._estimator(self._kept(charge.key)).draw(statistic, described, cost)
+        with _saying_that_it_was_charged(cost):
+            return self._estimator(self._kept(charge.key)).draw(statistic, described, cost)
 
     def _estimator(self, table: Source) -> Estimator:
         return Estimator(table, self._unit, self._ledger.dataset, self._entropy)
@@ -936,24 +938,25 @@ def measured_by(mechanism: Mechanism, workload: Workload | NumberWorkload) -> tu
 def _check_mechanism(mechanism: object) -> None:
     """Raise `InvalidInput` for what is no mechanism."""
     _check_made(mechanism)
-    if not isinstance(mechanism, Mechanism):
-        lacking = [name for name in ("name", "check", "release") if not hasattr(mechanism, name)]
-        if hasattr(mechanism, "release"):  # one of the user's own, that is not finished
-            raise InvalidInput(
-                f"a mechanism has name, check(workload, cost, neighbours) and release(private, workload, cost):"
-                f" {type(mechanism).__name__} has no {' and no '.join(lacking)}"
-            )
+    if isinstance(mechanism, OnlineMechanism | PayingMechanism):
         raise InvalidInput(f"a release takes a mechanism such as MWEM(), not an online one, got {mechanism!r}")
-    for method, arguments in (
-        (mechanism.check, ("workload", "cost", "neighbours")),
-        (mechanism.release, ("private", "workload", "cost")),
-    ):
-        try:
-            signature(method).bind(*arguments)
-        except TypeError as error:
-            raise InvalidInput(
-                f"{type(mechanism).__name__}.{method.__name__} is called with ({', '.join(arguments)}): {error}"
-            ) from None
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidInput(
+            f"a release takes a mechanism such as MWEM(), which has name, check(workload, cost, neighbours) and"
+            f" release(private, workload, cost): {lacking(mechanism, ('name', 'check', 'release'))}"
+        )
+    check_arguments(mechanism, mechanism.check, "workload", "cost", "neighbours")
+    check_arguments(mechanism, mechanism.release, "private", "workload", "cost")
+
+
+@contextmanager
+def _saying_that_it_was_charged(cost: Cost) -> Iterator[None]:
+    """Add to what is refused after a charge, such as what a mechanism of one's own returns, that it was charged."""
+    try:
+        yield
+    except (InvalidInput, TooLarge, BudgetExceeded) as error:
+        error.args = (f"{error}; {cost} was charged", *error.args[1:])
+        raise
 
 
 def _check_made(made: object, kind: str = "mechanism") -> None:

@@ -7,11 +7,13 @@ theorem as code.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
+from qrelease._util.validate import check_arguments, kind_of, lacking
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.noise.distributions import Noise
@@ -180,6 +182,48 @@ class Statistic(Protocol):
             unit that the class says: of the value, or in ranks. Infinite where the theorem promises nothing; None where
             no theorem is about all tables.
         """
+
+
+def check_statistic(statistic: object) -> None:
+    """`InvalidInput` for what is no statistic, or has a method that takes other arguments than it is called with."""
+    if not isinstance(statistic, Statistic):
+        raise InvalidInput(
+            'an estimate takes a statistic such as Mean("age"), which has name, check(domain, cost, neighbours),'
+            " estimate(private, cost) and error_bound(domain, records, cost, neighbours, *, beta):"
+            f" {lacking(statistic, ('name', 'check', 'estimate', 'error_bound'))}"
+        )
+    check_arguments(statistic, statistic.check, "domain", "cost", "neighbours")
+    check_arguments(statistic, statistic.estimate, "private", "cost")
+    check_arguments(statistic, statistic.error_bound, "domain", "records", "cost", "neighbours", named=("beta",))
+
+
+def check_estimate(result: object, name: str) -> None:
+    """`InvalidInput` for what is no `EstimateResult`, or one that no estimate can be made of.
+
+    name  of the statistic that returned it
+    """
+    if not isinstance(result, EstimateResult):
+        raise InvalidInput(
+            f"{name} returned {kind_of(result)}: its estimate must return EstimateResult(value, interval, method,"
+            " covers), see qr.EstimateResult"
+        )
+    measured: object = result.measured
+    if not isinstance(measured, list | tuple) or not all(isinstance(part, Measured) for part in measured):
+        raise InvalidInput(f"{name} returned as measured what is no tuple of Measured, see qr.EstimateResult")
+    for part, held in (
+        ("value", result.value),
+        ("interval", result.interval),
+        ("typical", result.typical),
+        ("choices", dict(result.choices)),
+        ("measured", [m.to_json() for m in measured]),
+    ):
+        try:
+            json.dumps(held, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"{name} returned as {part} what JSON cannot hold, which takes texts, finite numbers of Python's, lists"
+                f" and mappings of these: {error}"
+            ) from None
 
 
 def refuse_empty(statistic: Statistic, domain: Domain, records: int | None, cost: Cost, neighbours: Neighbours) -> None:

@@ -242,7 +242,10 @@ class Estimate:
 
     def _promise(self) -> str:
         if self.promise is None:
-            return "nothing: the theorem promises no error at this cost for so few records, or they were not counted"
+            return (
+                "nothing: no theorem (error_bound of the statistic) gives an error at this cost for so few records, or"
+                " the records were not counted"
+            )
         return f"error at most {self.promise:.6g} {self.unit}, with probability {self.confidence:g}"
 
     def _least(self) -> str:

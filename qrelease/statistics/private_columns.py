@@ -249,7 +249,7 @@ class PrivateColumns:
         BudgetExceeded
             As there: then nothing may be drawn.
         """
-        self.filter.spend(cost)
+        self.filter.spend_part(cost)
         self.spends.append(Spend(what, cost))
 
     def measure(self, what: str, exact: Ints | Sequence[int], sensitivity: int, cost: Cost) -> tuple[Ints, Noise]:

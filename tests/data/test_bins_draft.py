@@ -120,7 +120,8 @@ def test_shares_have_the_limits_of_shares(tmp_path: Path, learn: bool) -> None:
         kept = [float(grid.value(int(point))) for point in table.grid(name)] if not learn else frame[name]
         assert np.allclose(kept, frame[name]), name
     if not learn:
-        assert text.count("# limits of shares, which the values or the name") == len(SHARES)
+        assert text.count("# limits 0 to 100 are a guess, because its values or its name look like percentages") == 5
+        assert text.count("# limits 0 to 1 are a guess, because its values or its name look like shares") == 2
         assert domain["answered"].edges == (*range(0, 100, 10), 101)
         assert domain["exactly"].edges == (*range(0, 100, 10), 100.1)
         assert domain["answered_once"].values == 10

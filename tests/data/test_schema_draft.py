@@ -504,7 +504,7 @@ def test_values_that_reading_refuses_are_left_out_with_what_it_says(make, kind):
     found = drafted(frame)
     assert [entry["name"] for entry in tomllib.loads(found.text)["attribute"]] == ["sex"]
     asked = found.text.replace('name = "sex"', 'name = "odd"')
-    with pytest.raises(InvalidInput, match="has no text in a schema") as refused:
+    with pytest.raises(InvalidInput, match="cannot be categories: convert them") as refused:
         Table.from_frame(frame, reviewed(asked))
     assert found.left_out["odd"] in str(refused.value)
     assert ("total_seconds" in found.left_out["odd"]) == (kind == "span")
@@ -529,7 +529,7 @@ def test_infinite_numbers_are_missing_among_numbers(make, learn):
     numbers[::100], numbers[7] = [float("inf")] * 6, float("-inf")
     frame = make({"x": numbers})
     text = draft(frame, learn=learn)
-    assert "infinite numbers too" in text
+    assert "infinite numbers are read as missing as well" in text
     (entry,) = tomllib.loads(text)["attribute"]
     assert (entry["kind"], entry["missing"]) == ("number", ["", "-inf", "inf"])
     if not learn:
@@ -554,6 +554,11 @@ def test_marks_of_missing_among_amounts_are_asked_about():
     assert "# -9: a value, or does it mean missing?" in text
     assert "# 999: a value, or does it mean missing?" in text
     assert text.count("or does it mean missing?") == 2
+    assert text.count("missing? If so, list it under missing, and take it out of within and bins\n") == 2
+    few = draft(pd.DataFrame({"kids": [0, 1, 2, 3, 4, 99] * 50}))
+    assert (
+        "# 99: a value, or does it mean missing? If so, list it under missing, and take it out of categories\n" in few
+    )
     age = tomllib.loads(text)["attribute"][0]
     assert "missing" not in age  # a person says what it means
 

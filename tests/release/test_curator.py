@@ -171,11 +171,19 @@ def test_what_a_mechanism_of_ones_own_lacks_is_named():
         assert ledger.spent is None
 
 
-@pytest.mark.parametrize("wrong", [PrivateMultiplicativeWeights(), None, "mwem"])
-def test_a_release_takes_a_mechanism_of_releases(wrong):
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (PrivateMultiplicativeWeights(), "not an online one, got"),
+        (None, "None has no name, no check and no release"),
+        ("mwem", "'mwem' has no name, no check and no release"),
+        (Entropy.insecure(0), "Entropy has no name, no check and no release"),
+    ],
+)
+def test_a_release_takes_a_mechanism_of_releases(wrong, told):
     with Ledger.open(None, PureDP(1.0)) as ledger:
         curator = Curator(random_table(PEOPLE, 9, 0), ledger, Entropy.insecure(0))
-        with pytest.raises(InvalidInput, match=r"a release takes a mechanism such as MWEM\(\), not an online one, got"):
+        with pytest.raises(InvalidInput, match=rf"a release takes a mechanism such as MWEM\(\),.*{told}"):
             curator.release(wrong, Workload.marginals(PEOPLE, 1), PureDP(1.0))
         with pytest.raises(InvalidInput, match="a session takes an online mechanism such as Private"):
             curator.open(MWEM() if isinstance(wrong, PrivateMultiplicativeWeights) else wrong, PureDP(1.0))

@@ -98,6 +98,6 @@ def test_the_page_and_the_lines_say_the_value_the_promise_and_whose_it_is():
     marked = replace(HELD, insecure=True, promise=None, interval=None, least_error=2.0)
     for text in (marked.html(), str(marked)):
         assert "INSECURE" in text
-        assert "nothing: the theorem promises no error" in text
+        assert "nothing: no theorem (error_bound of the statistic) gives an error" in text
     assert "interval  none" in str(marked)
     assert "least     2: no estimate at this cost has less" in str(marked)

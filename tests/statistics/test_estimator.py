@@ -1,5 +1,7 @@
 """What is checked before a charge, what tells statistics apart, and that a draw is that of the statistic itself."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 from worlds import BOTH, coded, random_table
@@ -86,3 +88,67 @@ def test_where_nothing_is_promised_for_public_records_it_is_refused():
         else:
             asked_of.check_records(qr.MostCommon(("b",)), PureDP(0.01))
     assert estimator().promised(qr.MostCommon(("b",)), PureDP(0.01), 3) is None
+
+
+@dataclass(frozen=True)
+class Own:
+    """A statistic of a user's own that returns what it was made with."""
+
+    what: object = None
+    name = "own"
+
+    def check(self, domain, cost, neighbours):
+        """Nothing is refused."""
+
+    def estimate(self, private, cost):
+        return self.what
+
+    def error_bound(self, domain, records, cost, neighbours, *, beta):
+        return None
+
+
+RIGHT = qr.EstimateResult(3.0, (2.0, 4.0), "none", "made up")
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        (3.0, "own returned an object of type float: its estimate must return EstimateResult"),
+        (None, "own returned nothing: its estimate must return EstimateResult"),
+        (replace(RIGHT, value=np.int64(3)), "own returned as value what JSON cannot hold.*int64"),
+        (replace(RIGHT, interval=(0.0, np.inf)), "own returned as interval what JSON cannot hold"),
+        (replace(RIGHT, measured=(3,)), "own returned as measured what is no tuple of Measured"),
+    ],
+)
+def test_a_statistic_that_returns_what_is_no_estimate_is_told_so_and_that_it_was_charged(what, told):
+    with qr.Ledger.open(None, ONE) as ledger:
+        curator = qr.Curator(TABLE, ledger, Entropy.insecure(0))
+        with pytest.raises(InvalidInput, match=f"{told}.*; epsilon=1 was charged$"):
+            curator.estimate(Own(what), ONE)
+    with qr.Ledger.open(None, ONE) as ledger:
+        assert qr.Curator(TABLE, ledger, Entropy.insecure(0)).estimate(Own(RIGHT), ONE).value == 3
+
+
+def test_a_statistic_that_lacks_a_method_or_takes_other_arguments_is_refused_before_the_charge():
+    class Fewer(Own):
+        def estimate(self, private):
+            """It forgot the cost."""
+
+    class Positional(Own):
+        def error_bound(self, domain, records, cost, neighbours):
+            """It forgot beta."""
+
+    class Unfinished:
+        name = "unfinished"
+        estimate = Own.estimate
+
+    with qr.Ledger.open(None, ONE) as ledger:
+        curator = qr.Curator(TABLE, ledger, Entropy.insecure(0))
+        for wrong, told in (
+            (Fewer(), r"Fewer.estimate must take \(private, cost\)"),
+            (Positional(), r"Positional.error_bound must take \(domain, records, cost, neighbours, \*, beta\)"),
+            (Unfinished(), "Unfinished has no check and no error_bound"),
+        ):
+            with pytest.raises(InvalidInput, match=told):
+                curator.estimate(wrong, ONE)
+        assert ledger.spent is None

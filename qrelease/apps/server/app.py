@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 import numpy as np
 from msgspec import UNSET, to_builtins
+from msgspec.json import encode as json_text
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -47,6 +48,7 @@ from qrelease.apps.server.questions import (
 )
 from qrelease.apps.server.rate_limit import Rates, network
 from qrelease.apps.server.shapes import (
+    MAX_SHOWN,
     MAX_VALUES,
     Account,
     Asked,
@@ -314,7 +316,15 @@ class Handlers:
     def _questions(self, analyst: Analyst, queries: list[Query]) -> list[Question | NumberQuestion]:
         """What the queries mean, ready for a transaction, which shall not wait for what can be done here."""
         self._count(f"by {analyst.name}", len(queries) - 1)  # the first is counted already
-        found = [self._question(query) for query in queries]
+        found: list[Question | NumberQuestion] = []
+        for query in queries:
+            try:
+                found.append(self._question(query))
+            except (InvalidInput, TooLarge) as error:
+                if len(queries) == 1:
+                    raise
+                asked = json_text(query).decode()[:MAX_SHOWN]
+                raise type(error)(f"query {len(found) + 1} of {len(queries)}, {asked}: {error}") from None
         if sum(question.answers for question in found) > MAX_ANSWERS:
             raise TooLarge(f"a request has at most {MAX_ANSWERS:,} answers; ask for fewer cells at a time")
         if sum(question.cells for question in found) > MAX_REQUEST_CELLS:

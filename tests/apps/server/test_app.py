@@ -103,6 +103,15 @@ def test_what_is_malformed_is_refused_with_one_line(server, path, body, status):
     assert spent(path) == 0
 
 
+@pytest.mark.parametrize("path_", ["/v1/quote", "/v1/batch"])
+def test_of_several_queries_the_refused_one_is_named(server, path, path_):
+    wrong = {"where": "height = 9"}
+    told = problem(server.post(path_, {"queries": [WOMEN, wrong, WOMEN]}), 422)
+    assert told.startswith('query 2 of 3, {"where":"height = 9"}: ')
+    assert told.endswith(problem(server.post(path_, {"queries": [wrong]}), 422))
+    assert spent(path) == 0
+
+
 def test_requests_have_limits(server, path):
     problem(server.post("/v1/batch", {"queries": [WOMEN] * 101}), 400)
     problem(server.post("/v1/batch", {"queries": [{"marginal": list(PEOPLE.names)}] * 100}), 422)
