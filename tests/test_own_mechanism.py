@@ -155,7 +155,7 @@ WRONG = {
     "the synopsis": lambda made: made.synopsis,
     "no synopsis": lambda made: replace(made, synopsis=np.zeros(3)),
     "other measurements": lambda made: replace(made, measurements=made.synopsis),
-    "numpy's": lambda made: replace(made, choices={"chosen": np.int64(3)}),
+    "no choices": lambda made: replace(made, choices=[("chosen", 3)]),
 }
 
 
@@ -166,7 +166,7 @@ WRONG = {
         ("the synopsis", "returning returned an object of type .*: its release must return MechanismResult"),
         ("no synopsis", "an object of type ndarray as the synopsis, which has no domain and no total and no has_table"),
         ("other measurements", "measurements that are no list of Measurement"),
-        ("numpy's", "choices that JSON cannot hold.*int64"),
+        ("no choices", "an object of type list as the choices, which are a mapping"),
     ],
 )
 def test_a_mechanism_that_returns_what_no_release_can_be_made_of_is_told_so(what, told):

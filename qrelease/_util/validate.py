@@ -109,7 +109,11 @@ def check_arguments(part: object, method: Callable[..., object], *given: str, na
     given  the names of those that are passed by position; `named` of those that are passed by name
     """
     try:
-        signature(method).bind(*given, **dict.fromkeys(named))
+        known = signature(method)
+    except ValueError:  # of a method that is written in C
+        return
+    try:
+        known.bind(*given, **dict.fromkeys(named))
     except TypeError as error:
         wanted = ", ".join([*given, *(["*"] if named else []), *named])
         raise InvalidInput(f"{type(part).__name__}.{method.__name__} must take ({wanted}): {error}") from None

@@ -33,7 +33,6 @@ Who holds the table and the budget is in `qrelease.release.curator`, and what is
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -109,13 +108,9 @@ def check_result(result: object, name: str) -> None:
         raise InvalidInput(
             f"{name} returned measurements that are no list of Measurement, as private.measure gives them"
         )
-    try:
-        json.dumps(dict(result.choices))
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"{name} returned choices that JSON cannot hold, which takes texts, numbers of Python's, lists and"
-            f" mappings of these: {error}"
-        ) from None
+    choices: object = result.choices
+    if not isinstance(choices, Mapping):
+        raise InvalidInput(f"{name} returned {kind_of(choices)} as the choices, which are a mapping of names to values")
 
 
 _SYNOPSIS: Final = ("domain", "total", "has_table", "answer", "sample", "to_json")
