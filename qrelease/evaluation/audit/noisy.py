@@ -152,11 +152,12 @@ _HINTS: Final = tuple(
     Field(f"0 release/stdout/{path}", _HINT, mechanisms, appears=True, coarse=True)
     for line, mechanisms in (
         (3, ("laplace", "gaussian", "mwem", "maxent", "iterative", "smalldb", "numbers", "learned", "parent", "score")),
-        (4, ("records", "auto", "matrix")),
+        (4, ("records", "auto", "matrix", "numbers")),
     )
     for path in (f"{line}", f"{line}/numbers/*", "length")
 )
-"""The last line of a release, after what is spent: of `records`, `auto` and `matrix` there is one more before it."""
+"""The last line of a release, after what is spent: of `records`, `auto` and `matrix` there is one more before it, and of
+some questions about numbers one that says what synthetic records lack."""
 
 _COMMANDS: Final = (
     *_HINTS,
@@ -176,6 +177,7 @@ _COMMANDS: Final = (
 _HTTP: Final = (
     Field("*/json/answers/*/value", "an answer with noise", ("online",)),
     Field("*/json/answers/*/error", "in proportion to the noisy number of records", ("online",), _ADD_REMOVE),
+    Field("*/json/quotes/*/error", "for groups of a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/*/cost/*", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/*/takes/*", "the price for a noisy number of records", ("online",), _ADD_REMOVE),
     Field("*/json/quotes/*/takes/*", "the price for a noisy number of records", ("online",), _ADD_REMOVE),

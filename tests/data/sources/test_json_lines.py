@@ -14,7 +14,7 @@ from qrelease.errors import InvalidInput
         ('{"ward": "north"}\n{"ward"\n', "line 2: not JSON"),
         ('{"ward": "north"}\n[1]\n', "line 2: not a JSON object"),
         ('{"ward": "north"}\n\n{"ward": "east"}\n', "line 3: column 'ward': value 'east'"),
-        ('{"ward": ["north"]}\n', "line 1: column 'ward': a value of type list"),
+        ('{"ward": ["north"]}\n', "line 1: column 'ward': values of type list cannot be categories"),
         ('{"ward": "\\udcff"}\n', "line 1: not UTF-8"),
         ('{"ward": "\udcff"}\n', "line 1: not UTF-8"),
         ('{"other": 1}\n', "line 1: column 'ward': value ''"),
