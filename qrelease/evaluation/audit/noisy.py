@@ -156,8 +156,8 @@ _HINTS: Final = tuple(
     )
     for path in (f"{line}", f"{line}/numbers/*", "length")
 )
-"""The last line of a release, after what is spent: of `records`, `auto` and `matrix` there is one more before it, and of
-some questions about numbers one that says what synthetic records lack."""
+"""The last line of a release, after what is spent: of `records`, `auto` and `matrix` there is one more before it, and
+of some questions about numbers one that says what synthetic records lack."""
 
 _COMMANDS: Final = (
     *_HINTS,
