@@ -109,14 +109,13 @@ def check_arguments(part: object, method: Callable[..., object], *given: str, na
     given  the names of those that are passed by position; `named` of those that are passed by name
     """
     try:
-        known = signature(method)
-    except ValueError:  # of a method that is written in C
-        return
-    try:
-        known.bind(*given, **dict.fromkeys(named))
+        signature(method).bind(*given, **dict.fromkeys(named))
+    except ValueError:
+        return  # a method that is written in C tells no signature
     except TypeError as error:
         wanted = ", ".join([*given, *(["*"] if named else []), *named])
-        raise InvalidInput(f"{type(part).__name__}.{method.__name__} must take ({wanted}): {error}") from None
+        name = getattr(method, "__name__", "a method")
+        raise InvalidInput(f"{type(part).__name__}.{name} must take ({wanted}): {error}") from None
 
 
 def lacking(part: object, names: tuple[str, ...]) -> str:

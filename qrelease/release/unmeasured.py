@@ -22,7 +22,7 @@ def what_records_lack(release: Release) -> tuple[str, ...]:
     unmeasured = sorted(set(range(len(names))) - {axis for axes in measured for axis in axes})
     if unmeasured:
         told.append(
-            f"nothing was measured of {_listed(names, unmeasured)}: in synthetic records only the schema says it"
+            f"nothing was measured of {_listed(names, unmeasured)}: synthetic values there follow the schema alone"
         )
     apart = _apart(measured)
     if len(apart) > 1:

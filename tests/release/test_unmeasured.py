@@ -25,7 +25,7 @@ def test_columns_that_were_counted_apart_are_said_to_be_independent():
 
 def test_columns_that_nobody_asked_about_are_said_to_follow_the_schema():
     (said,) = what_records_lack(released(Laplace(), asked=Workload.marginals(PEOPLE, [["sex", "age"]])))
-    assert said == "nothing was measured of grade: in synthetic records only the schema says it"
+    assert said == "nothing was measured of grade: synthetic values there follow the schema alone"
 
 
 def test_of_small_databases_that_measure_answers_nothing_is_said():
