@@ -309,6 +309,7 @@ def _office(
 
     told  gets a line on what answers cost
     """
+    from qrelease._util.parallel import one_thread
     from qrelease.apps.server.app import Handlers
     from qrelease.apps.server.questions import PublicFacts
     from qrelease.apps.server.service import Service
@@ -324,6 +325,7 @@ def _office(
     path = settings.ledger
     total = None if Ledger.exists(path) else cost
     with ExitStack() as closing:
+        closing.enter_context(one_thread())  # a worker's products are small, and others keep the cores busy
         # Two connections: one for the transactions, and one for what is read without waiting for them.
         ledger, door = (
             closing.enter_context(

@@ -166,7 +166,7 @@ def test_weights_of_noise_in_answers_from_several_tables_are_those_of_their_esti
     if replace:
         known[place[()]] = math.inf
     squares = kinds @ (1 / known)
-    largest = np.concatenate([_largest_weights(domain, conjunctions, s, precisions / known, place) for s in sets])
+    largest = _largest_weights(domain, conjunctions, sets, precisions / known)
     law, expected = Noise("discrete Laplace", 1.0), []
     for s in sets:
         weights = []
