@@ -17,7 +17,7 @@ answers as the hypothesis was right about would have cost as much.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -149,6 +149,7 @@ class PurchasePolicy:
         self._rent: dict[int, tuple[float, frozenset[int]]] = {}  # by order, since the last synopsis, on which columns
         self._simple = Conjunctions(max(len(self._domain), 1), weighted=True, simple=True)
         self._rent_on: dict[Axes, float] = {}  # for simple conjunctions, by columns, since a synopsis gives those
+        self._last_on: Axes | None = None  # the columns of the last of these, until their tables are priced
 
     # What the journal says
 
@@ -172,6 +173,7 @@ class PurchasePolicy:
         if kind == "answers" and not self.prices.gaussian and self._is_simple(queries):
             on = tuple(entry["axes"])
             self._rent_on[on] = self._rent_on.get(on, 0.0) + price_of(cost)
+            self._last_on = on
         if kind in ("synopsis", "sparse"):
             self._bought_so_far += 1
             self._forget_prices()
@@ -250,8 +252,14 @@ class PurchasePolicy:
     def foresee(self) -> bool:
         """Work out a price that the next query might else wait for; whether there was any.
 
-        It is that of a synopsis on just the columns that the stream has shown: with others, it costs hardly less.
+        It is that of a synopsis on just the columns that the stream has shown: with others, it costs hardly less. Or
+        that of tables of the columns that the last query was on: by then, those on as many columns of such sizes cost
+        no time.
         """
+        on, self._last_on = self._last_on, None
+        if on and self._are_near([on]):
+            self._offer(on, self._on_tables([on]), self._bought_so_far)
+            return True
         for order in self._orders(min(self._rent, default=0)):
             rent, columns = self._rent_paid(order)
             axes = tuple(sorted(columns))
@@ -308,7 +316,7 @@ class PurchasePolicy:
             axes = tuple(sorted({a for s in among for a in s}))
             if not axes:
                 continue
-            queries = replace(self._simple, order=max(map(len, among)), among=among)
+            queries = self._on_tables(among)
             with suppress(TooLarge):
                 if due and self.synopsis_share * self.prices.least_of_tables(self._bought_so_far, axes, queries) > rent:
                     return
@@ -317,6 +325,18 @@ class PurchasePolicy:
                     if not (due and self._threshold(offer) > rent):
                         yield rent, offer
                     return
+
+    def _are_near(self, among: Sequence[Axes]) -> bool:
+        """Whether tables of these sets may be bought by the time that as much rent again is paid."""
+        axes = tuple(sorted({a for s in among for a in s}))
+        with suppress(TooLarge):
+            least = self.prices.least_of_tables(self._bought_so_far, axes, self._on_tables(among))
+            return self.synopsis_share * least <= 2 * sum(self._rent_on.values())
+        return False
+
+    def _on_tables(self, among: Sequence[Axes]) -> Conjunctions:
+        """The simple conjunctions on these sets of columns."""
+        return replace(self._simple, order=max(map(len, among)), among=tuple(among))
 
     def _alike(self, shown: set[Axes]) -> set[Axes]:
         """These sets of columns, and those with another ordered column of them all in place of one.

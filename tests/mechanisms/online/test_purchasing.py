@@ -176,3 +176,24 @@ def test_prices_that_were_foreseen_are_waited_for_no_more_and_change_nothing(cap
     assert spent_idle == spent_busy
     assert idle[1] == ("measured", 0)
     assert busy[1][1] > 0
+
+
+def test_tables_of_the_last_columns_are_priced_while_there_is_time(priced_synopses):
+    priced = priced_synopses("tables")
+    texts = [f"a = {i} and b = {j}" for i in range(4) for j in range(4)]
+
+    def stream(*, idle):
+        waited = 0
+        with opened(ONLINE, PureDP(20.0), table=random_table(coded(4, 4, 4, 4), 4_000, 1)) as session:
+            for text in texts:
+                while idle and session.learn():
+                    pass
+                before = len(priced)
+                if session.answer(text).source == "synopsis":
+                    return waited, session.spent
+                waited += len(priced) - before
+        raise AssertionError("no synopsis was bought")
+
+    (idle, spent_idle), (busy, spent_busy) = stream(idle=True), stream(idle=False)
+    assert spent_idle == spent_busy
+    assert busy > idle == 0
