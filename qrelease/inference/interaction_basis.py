@@ -17,6 +17,7 @@ from typing import final
 
 import numpy as np
 import numpy.typing as npt
+from scipy import linalg
 
 from qrelease._util.typing import Axes, Floats
 
@@ -121,12 +122,28 @@ def needed(shape: Sequence[int]) -> int:
 
 
 def _eigen(distribution: Floats) -> tuple[Floats, Floats]:
-    """Eigenvectors (n, n-1) of the covariance of a column's indicators on vectors of sum zero, and its eigenvalues."""
+    """Eigenvectors (n, n-1) of the covariance of a column's indicators on vectors of sum zero, and its eigenvalues.
+
+    Cells of one probability, as hundreds of rare categories have it, are an eigenspace but for their sum: that of m
+    such cells has m - 1 dimensions. What is left has one for each probability.
+    """
     n = len(distribution)
-    inside = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]  # spans those vectors
-    covariance = np.diag(distribution) - np.outer(distribution, distribution)
-    values, vectors = np.linalg.eigh(inside.T @ covariance @ inside)
-    return inside @ vectors, np.maximum(values, 0.0)
+    chances, cell, sizes = np.unique(distribution, return_inverse=True, return_counts=True)
+    root = np.sqrt(sizes)
+    constant = root / np.sqrt(n)  # among the sums of each probability's cells, over the root of their number
+    covariance = np.diag(chances) - np.outer(root * chances, root * chances)
+    covariance -= np.outer(covariance @ constant, constant)
+    covariance -= np.outer(constant, constant @ covariance)
+    # The constant vector, which goes to 0, is to be the last: it goes to its double, more than any other.
+    between, among = np.linalg.eigh(covariance + 2 * np.outer(constant, constant))
+    vectors, values = np.zeros((n, n - 1)), np.repeat(chances, sizes - 1)
+    done = len(chances) - 1
+    vectors[:, :done] = (among[:, :-1] / root[:, None])[cell]
+    for chance in np.flatnonzero(sizes > 1):
+        more = sizes[chance] - 1
+        vectors[cell == chance, done : done + more] = linalg.helmert(more + 1).T
+        done += more
+    return vectors, np.maximum(np.concatenate([between[:-1], values]), 0.0)
 
 
 def _along(tables: Floats, matrices: Sequence[Floats]) -> Floats:
