@@ -176,27 +176,32 @@ class NumbersForecast:
     records
         In each group, where all have as many.
     half_width
-        Of the 95 % interval of each, in units of the column, where values lie in the middle of their bounds.
+        Of the 95 % interval of each, in units of the column, where values lie in the middle of their bounds: the least.
+    half_width_at_end
+        The same where all values lie at one of their bounds, or all or none meet the condition of a ratio: the most.
     way
         How quantiles are answered that are not read off noisy counts; else empty. For so many records, if that is what
         the release is told too (`records`).
 
     Examples
     --------
-    >>> print(NumbersForecast("mean:age by sex", 2, 500.0, 0.25))
-      mean:age by sex: ± 0.25, each of 2 groups of 500 records
+    >>> print(NumbersForecast("mean:age by sex", 2, 500.0, 0.25, 0.4))
+      mean:age by sex: ± 0.25 to 0.4, each of 2 groups of 500 records
     """
 
     question: str
     groups: int
     records: float
     half_width: float
+    half_width_at_end: float
     way: str = ""
 
     def __str__(self) -> str:
         of = f", each of {self.groups:,} groups" if self.groups > 1 else ", of one group"
         way = f"; {self.way}, if the release too is told --records" if self.way else ""
-        return f"  {self.question}: ± {self.half_width:.3g}{of} of {self.records:,.0f} records{way}"
+        least, most = f"{self.half_width:.3g}", f"{self.half_width_at_end:.3g}"
+        to = f" to {most}" if most != least else ""
+        return f"  {self.question}: ± {least}{to}{of} of {self.records:,.0f} records{way}"
 
 
 @final
@@ -255,9 +260,11 @@ class ReleasePlan:
         notes += ["what at_most costs, and how many records it may keep:", *map(str, self.bounds)] * bool(self.bounds)
         if self.numbers:
             notes += [
-                f"numbers, for {self.share:g} of the cost (the table above is for all of it): 95 % intervals, where"
-                " groups are of one size, no value is missing, and values are in the middle of their bounds: near an"
-                " end they are wider, also where the groups are smaller",
+                f"numbers, for {self.share:g} of the cost (the table above is for all of it): the half-width of each"
+                " 95 % interval, from the least, where values lie in the middle of their bounds, to the most, where all"
+                " lie at one end; with narrower public bounds both are smaller. Groups are taken to be equally large,"
+                " with no value missing: of half as many records, means, shares and variances have intervals twice as"
+                " wide. Quantiles are told of for values that are spread evenly over the bins",
                 *map(str, self.numbers),
             ]
         return "\n".join([self.subject, "", *table, "", *self._legend, *notes])
@@ -468,13 +475,17 @@ def _numbers(sums: NumberSums, workload: Workload, unit: Unit, cost: Cost, n: in
     check_parts(sums, workload.domain)
     with unit.explained():
         sums.check(workload, unit.of_a_record(cost), unit.relation)
-    foreseen, found = sums.foreseen(workload, unit.of_a_record(cost), unit.relation, n), []
+    middle, end = (sums.foreseen(workload, unit.of_a_record(cost), unit.relation, n, place) for place in (0.0, 1.0))
+    found = []
     for question in sums.questions:
-        table = foreseen.answer(question)
-        half = (table.high - table.low) / 2
-        count = float(np.median(table.count))
-        groups = len(table) // max(len(NumericQuestion.parse(workload.domain, question).probabilities), 1)
-        found.append(NumbersForecast(question, groups, count, float(np.median(half)), table.way))
+        asked = NumericQuestion.parse(workload.domain, question)
+        table, most = middle.answer(question), end.answer(question)
+        half = float(np.median(table.high - table.low)) / 2
+        at_end = half
+        if asked.kind != "quantile":  # at the end an interval is cut off at the bound
+            at_end = max(half, float(np.median(np.maximum(most.high - most.value, most.value - most.low))))
+        groups = len(table) // max(len(asked.probabilities), 1)
+        found.append(NumbersForecast(question, groups, float(np.median(table.count)), half, at_end, table.way))
     return tuple(found)
 
 
