@@ -10,12 +10,13 @@ import math
 import os
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from typing import Any, final
 
@@ -28,7 +29,7 @@ from qrelease.data.bins_draft import even, limit_of_shares, number_bins, share_b
 from qrelease.data.codes_draft import codes_named, digits_of_codes
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
-from qrelease.data.doubts_draft import infinite, missing_marks, spelled_alike
+from qrelease.data.doubts_draft import infinite, is_usual_mark, missing_marks, spelled_alike
 from qrelease.data.grids import MAX_POINTS, exact_number
 from qrelease.data.person import Person
 from qrelease.data.scales_draft import scale_of, unanswered
@@ -155,11 +156,13 @@ class SchemaDraft:
     text      as `draft` gives it
     header    the names of all columns
     left_out  why a column has no entry, by its name
+    doubts    numbers of a column that may mean missing, as they are written, by its name: its limits are without them
     """
 
     text: str
     header: tuple[str, ...]
     left_out: Mapping[str, str]
+    doubts: Mapping[str, tuple[str, ...]]
 
 
 def draft(
@@ -346,7 +349,8 @@ def _document(
         marks = next(column.missing for column in columns if column.name == person.column)
         document.add("person", tomlkit.item(replace(person, missing=tuple(m for m in MISSING if m in marks)).to_json()))
     document.append("attribute", entries)
-    return SchemaDraft(tomlkit.dumps(document), tuple(column.name for column in columns), left_out)
+    doubts = {column.name: column.doubtful for column in columns if column.doubtful and column.name in cells}
+    return SchemaDraft(tomlkit.dumps(document), tuple(column.name for column in columns), left_out, doubts)
 
 
 def _followed(names: Sequence[str], cells: Mapping[str, int], dependencies: Dependencies) -> list[str]:
@@ -400,6 +404,8 @@ class _Column:
     unanswered: Counter[str] = field(default_factory=Counter)  # texts as "don't know", and infinite numbers
     unreadable: str = ""  # why a value is refused where the table is read
     supposed: bool = False  # the mark of thousands, as other columns have it
+    usual_marks: defaultdict[float, set[str]] = field(default_factory=partial(defaultdict, set))  # how each is written
+    doubtful: tuple[str, ...] = ()  # numbers that may mean missing: they are not among the values and places
 
     def __post_init__(self) -> None:
         self.most = max(codes_named(self.name), _MAX_TEXT_CATEGORIES)
@@ -443,6 +449,8 @@ class _Column:
             if place is not None:
                 self.low, self.high = min(self.low, place), max(self.high, place)
                 self.places[place] = self.places.get(place, 0) + count
+                if is_usual_mark(place):
+                    self.usual_marks[place].add(text)
                 self.fractions = self.fractions or (kind == "number" and not place.is_integer())
             if len(self.values) <= self.most:
                 self.values.add(plain or text)
@@ -462,6 +470,11 @@ class _Column:
             self.told_apart += self.unanswered.total()
             self.different.update(map(hash, self.unanswered))
             self.values.update(self.unanswered)
+        if self.kind in ("whole", "number") and not self.coded and (marks := missing_marks(self.places)):
+            self.doubtful = tuple(text for mark in marks for text in sorted(self.usual_marks[mark]))
+            self.values = {text for text in self.values if float(text) not in marks}
+            self.places = {place: count for place, count in self.places.items() if place not in marks}
+            self.low, self.high = min(self.places), max(self.places)
 
     @property
     def nearly_unique(self) -> bool:
@@ -604,13 +617,11 @@ def _entry(column: _Column) -> tuple[Table, int]:
     if column.kind == "number" and column.grouped and column.writing.is_plain and not column.coded:
         told = 'if points mark thousands here, as in 1.234 for 1234, write decimal = "," and thousands = "."'
         entry.add(tomlkit.comment(told))
-    if marks := [] if column.coded or column.kind not in ("whole", "number") else missing_marks(column.places):
-        told = " and ".join(f"{mark:.0f}" for mark in marks)
-        it, means = ("it", "a value, or does it mean") if len(marks) == 1 else ("them", "values, or do they mean")
-        places = " and ".join(key for key in ("categories", "within", "bins") if key in entry)
-        entry.add(
-            tomlkit.comment(f"{told}: {means} missing? If so, list {it} under missing, and take {it} out of {places}")
-        )
+    if column.doubtful:
+        several = len(column.doubtful) > 1
+        means, it = ("values, or do they mean", "them") if several else ("a value, or does it mean", "it")
+        until = f"Reading refuses {it} until you list {it} under missing, or make room for {it} above"
+        entry.add(tomlkit.comment(f"{' and '.join(column.doubtful)}: {means} missing? {until}"))
     if not column.writing.is_plain:
         entry.add(tomlkit.comment("how all values that occur are written"))
         if column.supposed:
@@ -720,8 +731,7 @@ def _propose_bins(entry: Table, column: _Column) -> int:
     entry.add("bins", _inline(bins) if isinstance(bins, dict) else bins)
     if column.kind == "whole":
         entry.add("integer", value=True)
-    entry.add(tomlkit.comment("values beyond the limits count as the nearest bin; error refuses them instead"))
-    entry.add("outside", "clip")
+    _add_outside(entry, column, "values beyond the limits count as the nearest bin")
     return bins if isinstance(bins, int) else len(edges_of(bins, entry["kind"])) - 1
 
 
@@ -773,8 +783,7 @@ def _propose_grid(entry: Table, column: _Column) -> int:
     points = int((high - low) / step) + 1
     if points > MAX_POINT_CELLS:
         entry.add("bins", _inline({"learn": _LEARNED_BINS}))
-    entry.add(tomlkit.comment("values beyond the limits count as the nearest; error refuses them instead"))
-    entry.add("outside", "clip")
+    _add_outside(entry, column, "values beyond the limits count as the nearest")
     return min(points, _LEARNED_BINS if points > MAX_POINT_CELLS else points)
 
 
@@ -788,9 +797,18 @@ def _propose_moments(entry: Table, column: _Column) -> int:
     places = filter(None, map(moment, column.values))
     entry.add("step", "hour" if all((place * 24).denominator == 1 for place in places) else "minute")
     entry.add("bins", _inline({"learn": _LEARNED_BINS}))
-    entry.add(tomlkit.comment("moments beyond the limits count as the nearest; error refuses them instead"))
-    entry.add("outside", "clip")
+    _add_outside(entry, column, "moments beyond the limits count as the nearest")
     return _LEARNED_BINS
+
+
+def _add_outside(entry: Table, column: _Column, clipped: str) -> None:
+    """Where what is beyond the limits goes: nowhere, while it is not known whether a mark there is a value."""
+    if column.doubtful:
+        entry.add(tomlkit.comment(f"once the marks below are decided, clip is an alternative: {clipped}"))
+        entry.add("outside", "error")
+    else:
+        entry.add(tomlkit.comment(f"{clipped}; error refuses them instead"))
+        entry.add("outside", "clip")
 
 
 def _decimals(column: _Column, span: Fraction) -> Fraction:

@@ -288,7 +288,7 @@ def test_few_whole_numbers_stay_numbers(tmp_path):
         "flag": rng.integers(0, 2, 500),
         "twice": rng.choice([1990, 1992, 1998], 500),
         "same": np.full(500, 7),
-        "below": rng.choice([-3, 0, 2], 500),
+        "below": rng.choice([-3, 0, 3], 500),
         "region": rng.choice([344, 363, 518], 500),
     }
     frame = pd.DataFrame(columns)
@@ -297,7 +297,7 @@ def test_few_whole_numbers_stay_numbers(tmp_path):
     assert text.partition("[[attribute]]")[2] == draft(tmp_path / "data.csv").partition("[[attribute]]")[2]
     (tmp_path / "schema.toml").write_text(reviewed(text))
     domain = load(tmp_path / "schema.toml")
-    assert domain.shape == (5, 2, 5, 1, 6, 3)
+    assert domain.shape == (5, 2, 5, 1, 3, 3)
     assert [a.name for a in domain if a.kind == "category"] == ["region"]
     with pytest.raises(InvalidInput, match="flag"):
         Table.from_frame(frame.assign(flag=2), domain)
@@ -546,21 +546,41 @@ def test_infinite_numbers_of_a_file_are_read_as_missing(write):
     assert "infinite" not in draft(write("word\n" + "inf\nabc\n" * 30, "words.csv"))
 
 
-def test_marks_of_missing_among_amounts_are_asked_about():
+def test_marks_of_missing_among_amounts_are_asked_about_and_widen_no_limits():
     years = [18 + i % 70 for i in range(300)]
     frame = pd.DataFrame({"age": years[20:] + [-9] * 20, "pay": [0.5 * year for year in years], "size": years})
     frame.loc[:30, "size"] = 999
-    text = draft(frame)
-    assert "# -9: a value, or does it mean missing?" in text
-    assert "# 999: a value, or does it mean missing?" in text
-    assert text.count("or does it mean missing?") == 2
-    assert text.count("missing? If so, list it under missing, and take it out of within and bins\n") == 2
-    few = draft(pd.DataFrame({"kids": [0, 1, 2, 3, 4, 99] * 50}))
-    assert (
-        "# 99: a value, or does it mean missing? If so, list it under missing, and take it out of categories\n" in few
-    )
-    age = tomllib.loads(text)["attribute"][0]
-    assert "missing" not in age  # a person says what it means
+    frame["kids"], frame["score"] = [0, 1, 2, 3, 4, 99] * 50, [1, 2, 3, 4, 9] * 60
+    found = drafted(frame)
+    assert found.doubts == {"age": ("-9",), "size": ("999",), "kids": ("99",), "score": ("9",)}
+    for mark in ("-9", "999", "99", "9"):
+        told = f"# {mark}: a value, or does it mean missing? Reading refuses it until you list it under missing, or"
+        assert found.text.count(told) == 1
+    entries = {entry["name"]: entry for entry in tomllib.loads(found.text)["attribute"]}
+    assert not any("missing" in entry for entry in entries.values())  # a person says what it means
+    assert entries["age"]["within"] == entries["size"]["within"] == [10, 89]
+    assert entries["kids"]["bins"] == {"start": 0, "stop": 5, "width": 1}
+    assert entries["score"]["bins"] == {"start": 1, "stop": 5, "width": 1}
+    assert {name: entry.get("outside", "error") for name, entry in entries.items()} == {
+        "age": "error",
+        "pay": "clip",
+        "size": "error",
+        "kids": "error",
+        "score": "error",
+    }
+    learned = tomllib.loads(draft(frame, learn=True))["attribute"][0]
+    assert (learned["within"], learned["outside"]) == ([10, 90], "error")
+
+
+@pytest.mark.parametrize("written", ["-9", "-9.0", "-9,0"])
+def test_an_undecided_mark_is_refused_and_one_that_is_listed_as_it_is_written_is_missing(write, written):
+    rows = [f"{i}{',5' if ',' in written else '.5' if '.' in written else ''}" for i in range(90)] * 2
+    data = write("pay;sex\n" + "".join(f"{row};f\n" for row in [*rows, *[written] * 7]), "pay.csv")
+    text = reviewed(draft(data, dialect=Dialect(separator=";")))
+    with pytest.raises(InvalidInput, match=f"value '{written}' is not"):
+        Table.read(data, text, dialect=Dialect(separator=";"))
+    decided = text.replace('outside = "error"', f'outside = "clip"\nmissing = ["{written}"]')
+    assert Table.read(data, decided, dialect=Dialect(separator=";")).counts(((0,),))[0][-1] == 7
 
 
 def test_categories_in_two_spellings_are_asked_about():
