@@ -187,7 +187,7 @@ def test_a_plan_by_target():
     text = str(found)
     assert text.startswith("queries 21, marginals 1, columns 1, universe 6 cells, records 50,000, add-remove\n")
     assert "records for 0.2" in text
-    assert "typical: the median of 1 simulations, or of fewer where they take longer than 1 s, on records that" in text
+    assert "typical: how far the worst answer was off, as such a fraction: in one simulation on records that" in text
     assert "mwem: no theorem covers its practical updates" in text
     assert "gaussian: Gaussian noise needs a delta above 0" in text
     forecasts = {q.mechanism: q for q in found.forecasts}
@@ -284,7 +284,7 @@ def test_a_plan_by_epsilon_says_what_is_vacuous():
     assert found.cost == ApproxDP(1.0, 1e-6)
     forecasts = {q.mechanism: q for q in found.forecasts}
     assert forecasts["laplace"].promised < 1
-    assert "its noisy answers are all within 35 records; more is allowed for" in forecasts["laplace"].note
+    assert "its noisy answers are all within 35 records; more is promised" in forecasts["laplace"].note
     assert forecasts["pmw"].vacuous
     assert "  pmw (Python only, qr.PrivateMultiplicativeWeights, for questions one by one): epsilon is too" in str(
         found
@@ -332,7 +332,7 @@ def test_each_mechanism_has_an_average_error_or_a_reason():
     stage = Simulation.of(PAIRS, 50_000)
     squares = stage.errors(qr.MWEM(), found.cost, Neighbours.ADD_REMOVE, 0) ** 2
     assert mwem.average == pytest.approx(np.sqrt(squares.mean()))
-    assert "average: how far an answer is off in the root mean square, in records" in text
+    assert "average: how far answers are off, in the root mean square over all of them, in records" in text
 
 
 def test_what_auto_would_take_is_simulated_and_what_is_clear_or_long_is_not():
@@ -343,7 +343,7 @@ def test_what_auto_would_take_is_simulated_and_what_is_clear_or_long_is_not():
     assert 0 < found["maxent"].typical < found["laplace"].typical
     assert found["records"].typical is None
     assert found["records"].average > found["maxent"].average
-    assert "these are a sample of them, which is further off" in found["records"].note
+    assert "a sample of the histogram that maxent fits, and so further off" in found["records"].note
     assert (found["smalldb"].promised, found["smalldb"].typical) == (None, None)
     assert "more than 1,024, may take minutes" in found["smalldb"].note
     wide = Workload.marginals(coded(*[9] * 12), 1)  # no histogram is fitted
@@ -429,7 +429,7 @@ def test_what_a_universe_is_too_large_for_is_said():
     # Of a size between, which has a histogram but no matrix of all queries.
     found = plan(Workload.marginals(coded(16, 9, 16, 7, 5, 2, 2), 2), 50_000, 0.02, trials=0)
     forecasts = {q.mechanism: q for q in found.forecasts}
-    assert "it looks at each query in each cell" in forecasts["smalldb"].note
+    assert "it evaluates every query in every cell" in forecasts["smalldb"].note
     assert forecasts["smalldb"].promised is forecasts["net"].promised is None
     assert forecasts["iterative"].epsilon > 0
 
@@ -457,7 +457,7 @@ def test_a_universe_too_large_for_all_others_has_a_forecast_of_seconds_and_memor
     assert lines[2].split()[-2:] == ["seconds", "memory"]
     row = next(line for line in lines if line.startswith("records "))
     assert row.split()[-3:] == [rough(records.seconds), *memory.size(records.memory).split()]
-    assert "seconds, memory: of one release, about, on two cores, once the data are read" in str(found)
+    assert "seconds, memory: about what one release takes on two cores, once the data are read" in str(found)
     content = json.loads(json.dumps(found.to_json()))
     assert content["quotes"][list(forecasts).index("records")]["memory"] == records.memory
 
