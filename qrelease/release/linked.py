@@ -48,6 +48,14 @@ class LinkedRelease:
     children: Release
     own: tuple[str, ...]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before the two tables are used, a sentence each: `Release.notes` of both, and how they go
+        together."""
+        both = ("parents", self.parents), ("children", self.children)
+        said = [f"{name}: {note}" for name, release in both for note in release.notes]
+        return (*said, "children: those of one parent are independent of each other, given its columns")
+
     def codes(self, rows: int | None, rng: np.random.Generator) -> tuple[Rows, npt.NDArray[np.int64], Rows]:
         """Codes of parents, one array (n,) a column; for each child the row of its parent, (k,); and its own codes.
 
