@@ -201,21 +201,6 @@ def test_an_error_in_a_mechanism_s_own_code_says_that_and_where_it_was_charged(t
     ]
 
 
-def test_an_interruption_after_the_charge_says_that_the_release_can_be_gone_on_with(tmp_path, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    table, cost = random_table(DOMAIN, 200, 0), qr.PureDP(1.0)
-    with qr.Ledger.open(tmp_path / "people.ledger", cost) as ledger:
-        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt) as raised:
-            patched.setattr("qrelease.release.curator.check_result", interrupt)
-            qr.Curator(table, ledger).release(qr.Laplace(), WORKLOAD, cost)
-        (note,) = raised.value.__notes__
-        assert note.endswith("people.ledger: the same call goes on from what was drawn, for free")
-        qr.Curator(table, ledger).release(qr.Laplace(), WORKLOAD, cost)
-        assert ledger.spent == cost
-
-
 def test_a_mechanism_may_return_the_list_that_measure_gives():
     @dataclass(frozen=True)
     class Listing(Returning):
