@@ -156,7 +156,7 @@ class SchemaDraft:
     text      as `draft` gives it
     header    the names of all columns
     left_out  why a column has no entry, by its name
-    doubts    numbers of a column that may mean missing, as they are written, by its name: its limits are without them
+    doubts    numbers of a column that are taken for values and may mean missing, as they are written, by its name
     """
 
     text: str
@@ -405,7 +405,8 @@ class _Column:
     unreadable: str = ""  # why a value is refused where the table is read
     supposed: bool = False  # the mark of thousands, as other columns have it
     usual_marks: defaultdict[float, set[str]] = field(default_factory=partial(defaultdict, set))  # how each is written
-    doubtful: tuple[str, ...] = ()  # numbers that may mean missing: they are not among the values and places
+    marks: tuple[str, ...] = ()  # numbers of another sign than all others, which are taken for missing
+    doubtful: tuple[str, ...] = ()  # others that may mean missing, and are taken for values
 
     def __post_init__(self) -> None:
         self.most = max(codes_named(self.name), _MAX_TEXT_CATEGORIES)
@@ -471,9 +472,15 @@ class _Column:
             self.different.update(map(hash, self.unanswered))
             self.values.update(self.unanswered)
         if self.kind in ("whole", "number") and not self.coded and (marks := missing_marks(self.places)):
-            self.doubtful = tuple(text for mark in marks for text in sorted(self.usual_marks[mark]))
-            self.values = {text for text in self.values if float(text) not in marks}
-            self.places = {place: count for place, count in self.places.items() if place not in marks}
+            low, high = (end(set(self.places).difference(marks)) for end in (min, max))
+            sure = [mark for mark in marks if mark < 0 <= low or high <= 0 < mark]
+            self.marks, self.doubtful = (
+                tuple(text for mark in found for text in sorted(self.usual_marks[mark]))
+                for found in (sure, [mark for mark in marks if mark not in sure])
+            )
+            self.missing.update(self.marks)
+            self.values = {text for text in self.values if float(text) not in sure}
+            self.places = {place: count for place, count in self.places.items() if place not in sure}
             self.low, self.high = min(self.places), max(self.places)
 
     @property
@@ -618,10 +625,12 @@ def _entry(column: _Column) -> tuple[Table, int]:
         told = 'if points mark thousands here, as in 1.234 for 1234, write decimal = "," and thousands = "."'
         entry.add(tomlkit.comment(told))
     if column.doubtful:
-        several = len(column.doubtful) > 1
-        means, it = ("values, or do they mean", "them") if several else ("a value, or does it mean", "it")
-        until = f"Reading refuses {it} until you list {it} under missing, or make room for {it} above"
-        entry.add(tomlkit.comment(f"{' and '.join(column.doubtful)}: {means} missing? {until}"))
+        it, means = (
+            ("it", "a value, or does it mean") if len(column.doubtful) == 1 else ("them", "values, or do they mean")
+        )
+        places = " and ".join(key for key in ("categories", "within", "bins") if key in entry)
+        told = f"{means} missing? If so, list {it} under missing, and take {it} out of {places}"
+        entry.add(tomlkit.comment(f"{' and '.join(column.doubtful)}: {told}"))
     if not column.writing.is_plain:
         entry.add(tomlkit.comment("how all values that occur are written"))
         if column.supposed:
@@ -639,6 +648,12 @@ def _entry(column: _Column) -> tuple[Table, int]:
         if any(map(infinite, column.missing)):
             entry.add(tomlkit.comment("infinite numbers are read as missing as well, as no limits or bins hold them"))
             listed = listed or [""]  # which synthetic records have, in place of an infinite number
+        if column.marks:
+            other = "no other value is on that side of zero"
+            told = (
+                f"{' and '.join(column.marks)}: taken for missing, as {other}; else take it out of this list and widen"
+            )
+            entry.add(tomlkit.comment(f"{told} the limits"))
         entry.add("missing", listed + sorted(column.missing.difference(listed)))
     entry.add("reviewed", value=False)
     return entry, cells + bool(column.missing)
@@ -731,7 +746,8 @@ def _propose_bins(entry: Table, column: _Column) -> int:
     entry.add("bins", _inline(bins) if isinstance(bins, dict) else bins)
     if column.kind == "whole":
         entry.add("integer", value=True)
-    _add_outside(entry, column, "values beyond the limits count as the nearest bin")
+    entry.add(tomlkit.comment("values beyond the limits count as the nearest bin; error refuses them instead"))
+    entry.add("outside", "clip")
     return bins if isinstance(bins, int) else len(edges_of(bins, entry["kind"])) - 1
 
 
@@ -783,7 +799,8 @@ def _propose_grid(entry: Table, column: _Column) -> int:
     points = int((high - low) / step) + 1
     if points > MAX_POINT_CELLS:
         entry.add("bins", _inline({"learn": _LEARNED_BINS}))
-    _add_outside(entry, column, "values beyond the limits count as the nearest")
+    entry.add(tomlkit.comment("values beyond the limits count as the nearest; error refuses them instead"))
+    entry.add("outside", "clip")
     return min(points, _LEARNED_BINS if points > MAX_POINT_CELLS else points)
 
 
@@ -797,18 +814,9 @@ def _propose_moments(entry: Table, column: _Column) -> int:
     places = filter(None, map(moment, column.values))
     entry.add("step", "hour" if all((place * 24).denominator == 1 for place in places) else "minute")
     entry.add("bins", _inline({"learn": _LEARNED_BINS}))
-    _add_outside(entry, column, "moments beyond the limits count as the nearest")
+    entry.add(tomlkit.comment("moments beyond the limits count as the nearest; error refuses them instead"))
+    entry.add("outside", "clip")
     return _LEARNED_BINS
-
-
-def _add_outside(entry: Table, column: _Column, clipped: str) -> None:
-    """Where what is beyond the limits goes: nowhere, while it is not known whether a mark there is a value."""
-    if column.doubtful:
-        entry.add(tomlkit.comment(f"once the marks below are decided, clip is an alternative: {clipped}"))
-        entry.add("outside", "error")
-    else:
-        entry.add(tomlkit.comment(f"{clipped}; error refuses them instead"))
-        entry.add("outside", "clip")
 
 
 def _decimals(column: _Column, span: Fraction) -> Fraction:

@@ -546,41 +546,31 @@ def test_infinite_numbers_of_a_file_are_read_as_missing(write):
     assert "infinite" not in draft(write("word\n" + "inf\nabc\n" * 30, "words.csv"))
 
 
-def test_marks_of_missing_among_amounts_are_asked_about_and_widen_no_limits():
+def test_marks_of_missing_among_amounts_are_taken_for_missing_or_asked_about():
     years = [18 + i % 70 for i in range(300)]
     frame = pd.DataFrame({"age": years[20:] + [-9] * 20, "pay": [0.5 * year for year in years], "size": years})
     frame.loc[:30, "size"] = 999
     frame["kids"], frame["score"] = [0, 1, 2, 3, 4, 99] * 50, [1, 2, 3, 4, 9] * 60
     found = drafted(frame)
-    assert found.doubts == {"age": ("-9",), "size": ("999",), "kids": ("99",), "score": ("9",)}
-    for mark in ("-9", "999", "99", "9"):
-        told = f"# {mark}: a value, or does it mean missing? Reading refuses it until you list it under missing, or"
-        assert found.text.count(told) == 1
+    assert "# -9: taken for missing, as no other value is on that side of zero" in found.text
+    assert found.doubts == {"size": ("999",), "kids": ("99",), "score": ("9",)}
+    for mark in ("999", "99", "9"):
+        assert found.text.count(f"# {mark}: a value, or does it mean missing? If so, list it under missing") == 1
     entries = {entry["name"]: entry for entry in tomllib.loads(found.text)["attribute"]}
-    assert not any("missing" in entry for entry in entries.values())  # a person says what it means
-    assert entries["age"]["within"] == entries["size"]["within"] == [10, 89]
-    assert entries["kids"]["bins"] == {"start": 0, "stop": 5, "width": 1}
-    assert entries["score"]["bins"] == {"start": 1, "stop": 5, "width": 1}
-    assert {name: entry.get("outside", "error") for name, entry in entries.items()} == {
-        "age": "error",
-        "pay": "clip",
-        "size": "error",
-        "kids": "error",
-        "score": "error",
-    }
-    learned = tomllib.loads(draft(frame, learn=True))["attribute"][0]
-    assert (learned["within"], learned["outside"]) == ([10, 90], "error")
+    assert {name: entry.get("missing") for name, entry in entries.items() if "missing" in entry} == {"age": ["-9"]}
+    assert entries["age"]["within"] == [10, 89]
+    assert entries["size"]["within"][1] >= 999  # a person says what it means
+    table = Table.from_frame(frame, reviewed(found.text))
+    assert table.counts(((0,),))[0][-1] == 20
 
 
 @pytest.mark.parametrize("written", ["-9", "-9.0", "-9,0"])
-def test_an_undecided_mark_is_refused_and_one_that_is_listed_as_it_is_written_is_missing(write, written):
+def test_a_mark_is_missing_as_it_is_written(write, written):
     rows = [f"{i}{',5' if ',' in written else '.5' if '.' in written else ''}" for i in range(90)] * 2
     data = write("pay;sex\n" + "".join(f"{row};f\n" for row in [*rows, *[written] * 7]), "pay.csv")
     text = reviewed(draft(data, dialect=Dialect(separator=";")))
-    with pytest.raises(InvalidInput, match=f"value '{written}' is not"):
-        Table.read(data, text, dialect=Dialect(separator=";"))
-    decided = text.replace('outside = "error"', f'outside = "clip"\nmissing = ["{written}"]')
-    assert Table.read(data, decided, dialect=Dialect(separator=";")).counts(((0,),))[0][-1] == 7
+    assert f'missing = ["{written}"]' in text
+    assert Table.read(data, text, dialect=Dialect(separator=";")).counts(((0,),))[0][-1] == 7
 
 
 def test_categories_in_two_spellings_are_asked_about():

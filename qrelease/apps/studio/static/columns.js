@@ -113,7 +113,7 @@ class Card {
     if (Array.isArray(categories)) lines.push(["Values that occur", make("span", { className: "chips" }, ...categories.map((c) => make("span", { textContent: c || EMPTY })))]);
     if (bins !== undefined && spelled(bins) !== null) lines.push([Array.isArray(bins) ? "Bins, by the values that occur" : "Around the extremes that occur", spelled(bins)]);
     if (missing?.length) lines.push(["Taken for missing", listed(missing)]);
-    if (doubts.length) lines.push(["Values, or marks of a missing value? Refused until you decide", listed(doubts)]);
+    if (doubts.length) lines.push(["Taken for values: do these mean missing?", listed(doubts)]);
     const written = (WRITTEN[kind] ?? []).filter((key) => this.entry[key] !== undefined).map((key) => `${key} “${this.entry[key]}”`);
     if (written.length) lines.push(["Written with", written.join(", ")]);
     const about = [KINDS[kind] ?? kind, integer ? "whole" : "", ordered ? "ordered" : ""].filter((t) => t).join(", ");
