@@ -183,6 +183,24 @@ def test_a_mechanism_that_returns_what_no_release_can_be_made_of_is_told_so(what
     assert made.mechanism == "returning"
 
 
+def test_an_error_in_a_mechanism_s_own_code_says_that_and_where_it_was_charged(tmp_path):
+    """In a note, which Python prints below the traceback."""
+
+    @dataclass(frozen=True)
+    class Wrong(Returning):
+        def release(self, private, workload, cost):
+            return super().release(private, workload, cost).no_such_part
+
+    table, cost = random_table(DOMAIN, 200, 0), qr.PureDP(1.0)
+    with qr.Ledger.open(tmp_path / "people.ledger", cost) as ledger:
+        with pytest.raises(AttributeError, match="no_such_part") as raised:
+            qr.Curator(table, ledger).release(Wrong("right"), WORKLOAD, cost)
+        assert ledger.spent == cost
+    assert raised.value.__notes__ == [
+        f"qrelease: epsilon=1 was charged to {tmp_path / 'people.ledger'}: it stays spent"
+    ]
+
+
 def test_a_mechanism_may_return_the_list_that_measure_gives():
     @dataclass(frozen=True)
     class Listing(Returning):

@@ -32,6 +32,11 @@ def readable(count: int) -> str:
     return f"2^{power}" if count == 1 << power else f"about 2^{power}"
 
 
+def rounded(number: float) -> str:
+    """A size to three digits, and whole from a thousand on: `0.0123`, `12.3`, `12,345`."""
+    return f"{number:,.0f}" if abs(number) >= 999.5 else f"{number:.3g}"
+
+
 def meant(text: str, known: Sequence[str]) -> str:
     """A question for an unknown text, where a known one is near it; else nothing."""
     if len(text) > _MAX_MISSPELLED or len(known) > _MAX_COMPARED:

@@ -16,6 +16,7 @@ from qrelease._util.validate import whole
 from qrelease.apps.client_http import Address, Wire
 from qrelease.errors import InvalidInput, ServiceError
 from qrelease.privacy.costs import Cost, check_cost, cost_from_json
+from qrelease.privacy.filters import LESS, come_to_less
 from qrelease.release.frames import Column, Frame, as_frame, check_frame
 from qrelease.statistics.catalogue import spell_statistic
 from qrelease.statistics.estimate import Estimate
@@ -120,7 +121,8 @@ class ServedEstimateQuote:
 class ServedBudget:
     """An analyst's account, and the whole service's; nothing spent, or left, is None.
 
-    `left` is the largest cost of the total's kind that can still be bought.
+    `left` is the largest cost of the total's kind that can still be bought; `note` says why it is less than what the
+    total has more than was spent, where it is.
     """
 
     name: str
@@ -131,6 +133,7 @@ class ServedBudget:
     server_spent: Cost | None
     left: Cost | None = None
     server_left: Cost | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,15 +276,23 @@ class AnalystClient:
         found = self._wire.get("/v1/budget")
         with _expected():
             own, server = found["analyst"], found["server"]
+            accounts = [
+                (cost_from_json(account["total"]), _cost(account["spent"]), _cost(account.get("left")))
+                for account in (own, server)
+            ]
+            (total, spent, left), (server_total, server_spent, server_left) = accounts
+            says_left = "left" in own  # a server of an earlier version does not
+            note = LESS if says_left and any(come_to_less(*account) for account in accounts) else ""
             return ServedBudget(
                 found["name"],
                 found["requests"],
-                cost_from_json(own["total"]),
-                _cost(own["spent"]),
-                cost_from_json(server["total"]),
-                _cost(server["spent"]),
-                _cost(own.get("left")),  # a server of an earlier version does not say it
-                _cost(server.get("left")),
+                total,
+                spent,
+                server_total,
+                server_spent,
+                left,
+                server_left,
+                note,
             )
 
     def quote(self, questions: Sequence[QuestionForm]) -> list[ServedQuote]:

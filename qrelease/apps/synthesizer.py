@@ -84,6 +84,8 @@ class Synthesizer:
     ----------
     release_ : Release
         After `fit`: public, with error bars, answers and `save`.
+    notes_ : tuple of str
+        After `fit`: what to know before the records are used, a sentence each (`Release.notes`).
 
     Examples
     --------
@@ -197,6 +199,7 @@ class Synthesizer:
         if self.folder is not None and _taken(self.folder):
             self.release_: Release = self._kept(Path(self.folder), frame, cost, entropy)
             self._kind = _kind(frame)
+            self.notes_ = self.release_.notes
             warnings.warn(
                 f"{os.fspath(self.folder)} has this release already, of {self.release_.date or 'an insecure seed'}: it"
                 " was taken from there and nothing was charged; records that have changed since are not in it, name"
@@ -230,6 +233,7 @@ class Synthesizer:
                 paid.finish(release, checksums.read_hashes(Path(self.folder)))
                 self.release_ = release
         self._kind = _kind(frame)
+        self.notes_ = self.release_.notes
         return self
 
     def sample(self, n: int | None = None, *, seed: int | None = None, frame: Frame | None = None) -> Any:
@@ -462,6 +466,8 @@ class Synthesizer:
 
     def __repr__(self) -> str:
         fitted = f", fitted: {self.release_!r}" if hasattr(self, "release_") else ""
+        if fitted and self.notes_:
+            fitted += f"; to know before its records are used, see notes_ ({len(self.notes_)})"
         cost = f"epsilon={self.epsilon!r}, delta={self.delta!r}" if self.rho is None else f"rho={self.rho!r}"
         return f"Synthesizer({cost}{fitted})"
 

@@ -5,16 +5,25 @@ It asks in comments, for a person to answer: the draft itself takes the values a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence, Set
+from itertools import pairwise
 from typing import Final
 
-_LEAST_RECORDS: Final = 5  # with a mark: a single one is more likely a mistake
-_BELOW: Final = frozenset(float(-mark) for mark in (*range(1, 10), 66, 77, 88, 97, 98, 99, 888, 999, 8888, 9999, 99999))
-_ABOVE: Final = frozenset(float("9" * length + end) for length in range(1, 10) for end in "6789") | frozenset(
-    float(digit * length) for digit in "78" for length in range(2, 5)
+_USUAL: Final = frozenset(
+    {
+        *(7.0, 8.0, 9.0),
+        *(float("9" * length + end) for length in range(1, 10) for end in "6789"),
+        *(float(digit * length) for digit in "78" for length in range(2, 5)),
+    }
 )
-_MOST_MARKS: Final = 3  # as for "refused", "don't know" and "not asked"
-_APART: Final = 3  # times as many records as the largest other number: more than the end of a range has
+_USUAL_BELOW: Final = _USUAL | {66.0, *map(float, range(1, 7))}
+"""Numbers that questionnaires often have for missing values, and what these are with a minus sign."""
+
+_MOST_MARKS: Final = 3  # beside each other, as for "refused", "don't know" and "not asked"
+_LEAST_RECORDS: Final = 5  # with a mark: a single one is more likely a mistake
+_GAP: Final = 1.5  # times the widest one among the other numbers: from that on marks are far from them
+_HEAP: Final = 3  # times as many records as any of the nearest numbers have: more than the end of a range has
+_NEAREST: Final = 5
 _INFINITE: Final = frozenset({"inf", "infinity"})
 
 
@@ -29,44 +38,69 @@ def infinite(text: str) -> bool:
     return text.lstrip("+-").lower() in _INFINITE
 
 
-def missing_marks(places: Mapping[float, int]) -> list[float]:
-    """Numbers that may mean "missing", as -9 does among amounts and 999 among ages, by how they lie.
+def is_usual_mark(number: float) -> bool:
+    """Whether a number is one of those that are often used for missing values."""
+    return number in _USUAL or -number in _USUAL_BELOW
 
-    Those below zero are often used for it, and nothing else is below zero. Those above, such as 98, 99 and 9999, are
-    the largest numbers, and far from the others or with many more records than the largest of these.
+
+def missing_marks(places: Mapping[float, int]) -> list[float]:
+    """Numbers that may mean "missing", as -9 does among amounts, 9 among ratings and 999 among ages, by how they lie.
+
+    They are numbers that are often used for it, several records have them, and they are the largest or the least of
+    all and stand out: they alone are above or below zero, they are far from all others, or, of two digits or more, many
+    more records have them than the numbers beside them.
 
     Parameters
     ----------
     places
         How many records each number has.
 
+    Returns
+    -------
+    list of float
+        In ascending order.
+
     Examples
     --------
     >>> missing_marks({-9.0: 20, 0.0: 50, 1250.0: 3, 1800.0: 4})
     [-9.0]
-    >>> missing_marks({18.0: 9, 64.0: 12, 95.0: 2, 99.0: 40, 999.0: 7})
+    >>> missing_marks({1.0: 20, 2.0: 50, 3.0: 30, 9.0: 7})
+    [9.0]
+    >>> missing_marks({97.0: 9, 98.0: 12, 99.0: 40, 999.0: 7})
     [99.0, 999.0]
     >>> missing_marks({-2.0: 20, -1.0: 20, 0.0: 5, 1.0: 20, 2.0: 9})
     []
     """
-    ordered = sorted(places)
-    below = [number for number in ordered if number < 0]
-    if len(below) > _MOST_MARKS or len(below) == len(ordered) or not all(_is_mark(n, _BELOW, places) for n in below):
-        below = []
-    if below and -below[0] == ordered[-1]:  # symmetric, as answers from -2 to 2 are
-        below = []
-    above: list[float] = []
-    for count in range(1, min(_MOST_MARKS, len(ordered) - 1) + 1):
-        *_, other = ordered[:-count]
-        marks = ordered[-count:]
-        apart = other <= marks[0] / 2 or min(places[mark] for mark in marks) >= _APART * places[other]
-        if apart and all(_is_mark(mark, _ABOVE, places) for mark in marks):
-            above = marks
-    return [*below, *above]
+    others, found = sorted(places), []
+    while marks := _largest(others, _USUAL, places) or _least(others, places):
+        found += marks
+        others = [number for number in others if number not in marks]
+    return sorted(found)
 
 
-def _is_mark(number: float, usual: frozenset[float], places: Mapping[float, int]) -> bool:
-    return number in usual and places[number] >= _LEAST_RECORDS
+def _least(ordered: Sequence[float], places: Mapping[float, int]) -> list[float]:
+    """Marks among the least numbers, which are the largest after a change of sign."""
+    turned = [-number for number in reversed(ordered)]
+    return [-mark for mark in _largest(turned, _USUAL_BELOW, {-number: count for number, count in places.items()})]
+
+
+def _largest(ordered: Sequence[float], usual: Set[float], places: Mapping[float, int]) -> list[float]:
+    """Marks among the largest numbers, as many as stand out together."""
+    for count in range(min(_MOST_MARKS, len(ordered) - 1), 0, -1):
+        others, marks = ordered[:-count], ordered[-count:]
+        known = all(mark in usual and places[mark] >= _LEAST_RECORDS for mark in marks)
+        symmetric = marks[-1] == -others[0]  # as answers from -2 to 2 are
+        if known and not symmetric and _stand_out(marks, others, places):
+            return [*marks]
+    return []
+
+
+def _stand_out(marks: Sequence[float], others: Sequence[float], places: Mapping[float, int]) -> bool:
+    """Whether marks differ from the numbers below them by their sign, a gap or their records."""
+    widest = max((high - low for low, high in pairwise(others)), default=abs(others[-1]))
+    alone, far = others[-1] <= 0 < marks[0], marks[0] - others[-1] >= _GAP * widest
+    most = max(places[number] for number in others[-_NEAREST:])
+    return alone or far or (marks[0] > 9 and min(places[mark] for mark in marks) >= _HEAP * most)
 
 
 def spelled_alike(categories: Collection[str]) -> list[tuple[str, ...]]:

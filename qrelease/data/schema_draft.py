@@ -10,12 +10,13 @@ import math
 import os
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from typing import Any, final
 
@@ -28,7 +29,7 @@ from qrelease.data.bins_draft import even, limit_of_shares, number_bins, share_b
 from qrelease.data.codes_draft import codes_named, digits_of_codes
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
-from qrelease.data.doubts_draft import infinite, missing_marks, spelled_alike
+from qrelease.data.doubts_draft import infinite, is_usual_mark, missing_marks, spelled_alike
 from qrelease.data.grids import MAX_POINTS, exact_number
 from qrelease.data.person import Person
 from qrelease.data.scales_draft import scale_of, unanswered
@@ -155,11 +156,13 @@ class SchemaDraft:
     text      as `draft` gives it
     header    the names of all columns
     left_out  why a column has no entry, by its name
+    doubts    numbers of a column that are taken for values and may mean missing, as they are written, by its name
     """
 
     text: str
     header: tuple[str, ...]
     left_out: Mapping[str, str]
+    doubts: Mapping[str, tuple[str, ...]]
 
 
 def draft(
@@ -346,7 +349,8 @@ def _document(
         marks = next(column.missing for column in columns if column.name == person.column)
         document.add("person", tomlkit.item(replace(person, missing=tuple(m for m in MISSING if m in marks)).to_json()))
     document.append("attribute", entries)
-    return SchemaDraft(tomlkit.dumps(document), tuple(column.name for column in columns), left_out)
+    doubts = {column.name: column.doubtful for column in columns if column.doubtful and column.name in cells}
+    return SchemaDraft(tomlkit.dumps(document), tuple(column.name for column in columns), left_out, doubts)
 
 
 def _followed(names: Sequence[str], cells: Mapping[str, int], dependencies: Dependencies) -> list[str]:
@@ -400,6 +404,9 @@ class _Column:
     unanswered: Counter[str] = field(default_factory=Counter)  # texts as "don't know", and infinite numbers
     unreadable: str = ""  # why a value is refused where the table is read
     supposed: bool = False  # the mark of thousands, as other columns have it
+    usual_marks: defaultdict[float, set[str]] = field(default_factory=partial(defaultdict, set))  # how each is written
+    marks: tuple[str, ...] = ()  # numbers of another sign than all others, which are taken for missing
+    doubtful: tuple[str, ...] = ()  # others that may mean missing, and are taken for values
 
     def __post_init__(self) -> None:
         self.most = max(codes_named(self.name), _MAX_TEXT_CATEGORIES)
@@ -443,6 +450,8 @@ class _Column:
             if place is not None:
                 self.low, self.high = min(self.low, place), max(self.high, place)
                 self.places[place] = self.places.get(place, 0) + count
+                if is_usual_mark(place):
+                    self.usual_marks[place].add(text)
                 self.fractions = self.fractions or (kind == "number" and not place.is_integer())
             if len(self.values) <= self.most:
                 self.values.add(plain or text)
@@ -462,6 +471,17 @@ class _Column:
             self.told_apart += self.unanswered.total()
             self.different.update(map(hash, self.unanswered))
             self.values.update(self.unanswered)
+        if self.kind in ("whole", "number") and not self.coded and (marks := missing_marks(self.places)):
+            low, high = (end(set(self.places).difference(marks)) for end in (min, max))
+            sure = [mark for mark in marks if mark < 0 <= low or high <= 0 < mark]
+            self.marks, self.doubtful = (
+                tuple(text for mark in found for text in sorted(self.usual_marks[mark]))
+                for found in (sure, [mark for mark in marks if mark not in sure])
+            )
+            self.missing.update(self.marks)
+            self.values = {text for text in self.values if float(text) not in sure}
+            self.places = {place: count for place, count in self.places.items() if place not in sure}
+            self.low, self.high = min(self.places), max(self.places)
 
     @property
     def nearly_unique(self) -> bool:
@@ -604,13 +624,13 @@ def _entry(column: _Column) -> tuple[Table, int]:
     if column.kind == "number" and column.grouped and column.writing.is_plain and not column.coded:
         told = 'if points mark thousands here, as in 1.234 for 1234, write decimal = "," and thousands = "."'
         entry.add(tomlkit.comment(told))
-    if marks := [] if column.coded or column.kind not in ("whole", "number") else missing_marks(column.places):
-        told = " and ".join(f"{mark:.0f}" for mark in marks)
-        it, means = ("it", "a value, or does it mean") if len(marks) == 1 else ("them", "values, or do they mean")
-        places = " and ".join(key for key in ("categories", "within", "bins") if key in entry)
-        entry.add(
-            tomlkit.comment(f"{told}: {means} missing? If so, list {it} under missing, and take {it} out of {places}")
+    if column.doubtful:
+        it, means = (
+            ("it", "a value, or does it mean") if len(column.doubtful) == 1 else ("them", "values, or do they mean")
         )
+        places = " and ".join(key for key in ("categories", "within", "bins") if key in entry)
+        told = f"{means} missing? If so, list {it} under missing, and take {it} out of {places}"
+        entry.add(tomlkit.comment(f"{' and '.join(column.doubtful)}: {told}"))
     if not column.writing.is_plain:
         entry.add(tomlkit.comment("how all values that occur are written"))
         if column.supposed:
@@ -628,6 +648,12 @@ def _entry(column: _Column) -> tuple[Table, int]:
         if any(map(infinite, column.missing)):
             entry.add(tomlkit.comment("infinite numbers are read as missing as well, as no limits or bins hold them"))
             listed = listed or [""]  # which synthetic records have, in place of an infinite number
+        if column.marks:
+            other = "no other value is on that side of zero"
+            told = (
+                f"{' and '.join(column.marks)}: taken for missing, as {other}; else take it out of this list and widen"
+            )
+            entry.add(tomlkit.comment(f"{told} the limits"))
         entry.add("missing", listed + sorted(column.missing.difference(listed)))
     entry.add("reviewed", value=False)
     return entry, cells + bool(column.missing)

@@ -22,7 +22,7 @@ from qrelease._util import memory
 from qrelease._util.elapsed import elapsed
 from qrelease._util.multisets import range_size
 from qrelease._util.progress import progress
-from qrelease._util.texts import readable
+from qrelease._util.texts import readable, rounded
 from qrelease._util.validate import positive_probability, whole
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
 from qrelease.inference.measurement import noise_for
@@ -176,27 +176,32 @@ class NumbersForecast:
     records
         In each group, where all have as many.
     half_width
-        Of the 95 % interval of each, in units of the column, where values lie in the middle of their bounds.
+        Of the 95 % interval of each, in units of the column, where values lie in the middle of their bounds: the least.
+    half_width_at_end
+        The same where all values lie at one of their bounds, or all or none meet the condition of a ratio: the most.
     way
         How quantiles are answered that are not read off noisy counts; else empty. For so many records, if that is what
         the release is told too (`records`).
 
     Examples
     --------
-    >>> print(NumbersForecast("mean:age by sex", 2, 500.0, 0.25))
-      mean:age by sex: ± 0.25, each of 2 groups of 500 records
+    >>> print(NumbersForecast("mean:age by sex", 2, 500.0, 0.25, 0.4))
+      mean:age by sex: ± 0.25 to 0.4, each of 2 groups of 500 records
     """
 
     question: str
     groups: int
     records: float
     half_width: float
+    half_width_at_end: float
     way: str = ""
 
     def __str__(self) -> str:
         of = f", each of {self.groups:,} groups" if self.groups > 1 else ", of one group"
         way = f"; {self.way}, if the release too is told --records" if self.way else ""
-        return f"  {self.question}: ± {self.half_width:.3g}{of} of {self.records:,.0f} records{way}"
+        least, most = rounded(self.half_width), rounded(self.half_width_at_end)
+        to = f" to {most}" if most != least else ""
+        return f"  {self.question}: ± {least}{to}{of} of {self.records:,.0f} records{way}"
 
 
 @final
@@ -250,14 +255,16 @@ class ReleasePlan:
         others = [
             f"  {q.mechanism}{_ELSEWHERE.get(q.mechanism, '')}: {q.note}" for q in self.forecasts if q not in told
         ]
-        notes += ["not for this, or nothing can be said of its error:", *others] if others else []
+        notes += ["not possible here, or with an error that is not known:", *others] if others else []
         notes += [f"auto: {self.auto}"] if self.auto else []
         notes += ["what at_most costs, and how many records it may keep:", *map(str, self.bounds)] * bool(self.bounds)
         if self.numbers:
             notes += [
-                f"numbers, for {self.share:g} of the cost (the table above is for all of it): 95 % intervals, where"
-                " groups are of one size, no value is missing, and values are in the middle of their bounds: near an"
-                " end they are wider, also where the groups are smaller",
+                f"numbers, for {self.share:g} of the cost (the table above is for all of it): the half-width of each"
+                " 95 % interval, from the least, where values lie in the middle of their bounds, to the most, where all"
+                " lie at one end; with narrower public bounds both are smaller. Groups are taken to be equally large,"
+                " with no value missing: of half as many records, means, shares and variances have intervals twice as"
+                " wide. Quantiles are told of for values that are spread evenly over the bins",
                 *map(str, self.numbers),
             ]
         return "\n".join([self.subject, "", *table, "", *self._legend, *notes])
@@ -279,23 +286,26 @@ class ReleasePlan:
 
     @property
     def _legend(self) -> list[str]:
-        lines = ["errors are those of the worst query, as fractions of the records, and averages over all, in records"]
-        lines.append(
-            f"promised: no answer to be published is off by more, with probability {1 - self.beta:g}, whatever the"
-            " records are: by a theorem; vacuous if it is above 1"
-        )
+        lines = [
+            f"promised: by a theorem, with probability {1 - self.beta:g} no published answer is off by more than this"
+            " fraction of the records, whatever the records are; vacuous where it is above 1, which says nothing"
+        ]
         if self.trials:
+            times = "in one simulation"
+            if self.trials > 1:
+                seconds = f"{LIMITS.simulation_seconds:g}"
+                times = f"the median of {self.trials} simulations, or of fewer that took {seconds} s together,"
             lines.append(
-                f"typical: the median of {self.trials} simulations, or of fewer where they take longer than"
-                f" {LIMITS.simulation_seconds:g} s, on {STAND_IN}; yours may differ"
+                f"typical: how far the worst answer was off, as such a fraction: {times} on {STAND_IN};"
+                " yours may differ"
             )
         lines.append(
-            "average: how far an answer is off in the root mean square, in records: as auto predicts it"
-            + (", or as it was in the simulations" if self.trials else "")
+            "average: how far answers are off, in the root mean square over all of them, in records: as predicted by"
+            + (" auto, or else as simulated" if self.trials else " auto")
         )
         lines.append(
-            "seconds, memory: of one release, about, on two cores, once the data are read; a first run also compiles"
-            " code (`qrelease warmup` does that by itself); - where that is not foretold"
+            "seconds, memory: about what one release takes on two cores, once the data are read; a first run also"
+            " compiles code (`qrelease warmup` does that beforehand); - where it is not predicted"
         )
         if isinstance(self.cost, PureDP):
             lines.append("without a delta (--delta) there is no Gaussian noise, nor what needs it")
@@ -309,7 +319,14 @@ class ReleasePlan:
             "-" if quote.seconds is None else rough(quote.seconds),
             "-" if quote.memory is None else memory.size(quote.memory),
         )
-        return (quote.mechanism, promised, *typical, _number(quote.average, ".3g"), *goal, *taken)
+        return (
+            quote.mechanism,
+            promised,
+            *typical,
+            "-" if quote.average is None else rounded(quote.average),
+            *goal,
+            *taken,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain types."""
@@ -468,13 +485,17 @@ def _numbers(sums: NumberSums, workload: Workload, unit: Unit, cost: Cost, n: in
     check_parts(sums, workload.domain)
     with unit.explained():
         sums.check(workload, unit.of_a_record(cost), unit.relation)
-    foreseen, found = sums.foreseen(workload, unit.of_a_record(cost), unit.relation, n), []
+    middle, end = (sums.foreseen(workload, unit.of_a_record(cost), unit.relation, n, place) for place in (0.0, 1.0))
+    found = []
     for question in sums.questions:
-        table = foreseen.answer(question)
-        half = (table.high - table.low) / 2
-        count = float(np.median(table.count))
-        groups = len(table) // max(len(NumericQuestion.parse(workload.domain, question).probabilities), 1)
-        found.append(NumbersForecast(question, groups, count, float(np.median(half)), table.way))
+        asked = NumericQuestion.parse(workload.domain, question)
+        table, most = middle.answer(question), end.answer(question)
+        half = float(np.median(table.high - table.low)) / 2
+        at_end = half
+        if asked.kind != "quantile":  # at the end an interval is cut off at the bound
+            at_end = max(half, float(np.median(np.maximum(most.high - most.value, most.value - most.low))))
+        groups = len(table) // max(len(asked.probabilities), 1)
+        found.append(NumbersForecast(question, groups, float(np.median(table.count)), half, at_end, table.way))
     return tuple(found)
 
 
@@ -613,9 +634,7 @@ class Setting:
         """Why a mechanism is not simulated, though it can run; empty if it is."""
         cells = self.workload.domain.size
         if isinstance(found, FittedRecords) and MaxEnt().no_table(self.workload) is None:
-            return (
-                "not simulated: maxent fits all cells to the same, and these are a sample of them, which is further off"
-            )
+            return "not simulated: its records are a sample of the histogram that maxent fits, and so further off"
         if self.searches_long(found):
             return (
                 f"it searches among all small tables, which over {readable(cells)} cells, more than"
@@ -658,8 +677,9 @@ class Setting:
                 noisy = found.noisy_error(self.workload, of_a_record, self.unit.relation, beta=self.beta)
                 if noisy < promised * self.records:
                     note = (
-                        f"its noisy answers are all within {noisy:.3g} records; more is allowed for, since making"
-                        " tables of one total of them can put the noise of that total on one answer"
+                        f"its noisy answers are all within {rounded(noisy)} records; more is promised, since they are"
+                        " then made to agree on the number of records, which may move one answer by all the noise of"
+                        " that number"
                     )
             average = self.average(name, cost)
             if promised == math.inf:
@@ -712,8 +732,8 @@ def _net(setting: Setting, cost: Cost) -> Net:
     nets = _nets(setting.workload, LIMITS)
     if not nets:
         raise TooLarge(
-            "it draws one table from a list of them, and every list known here that has a table near enough to any is"
-            " too long: it is for few cells, or ranges of one column; or give a list of your own"
+            "it draws one table from a list that has one near any table there may be, and here such a list would be too"
+            " long: it is for few cells, for ranges of one column, or for a list of your own"
         )
     return min(nets, key=lambda net: setting.error(net, cost))
 
@@ -756,10 +776,10 @@ _BOUNDS: Final = (1, 2, 5, 10, 20)
 """Records of a person that a plan compares, beside those that the schema says."""
 
 _NOTES: Final = {
-    "mwem": "no theorem covers its practical updates; what it does is known from measuring",
+    "mwem": "no theorem covers its practical updates; its error is known from experiments alone",
     "maxent": "no theorem here is about its worst answer",
     "matrix": "no theorem here is about its worst answer",
-    "records": "no theorem covers its fit; what it does is known from measuring",
+    "records": "no theorem covers its fit; its error is known from experiments alone",
 }
 
 _ELSEWHERE: Final = {

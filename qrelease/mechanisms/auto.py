@@ -34,6 +34,7 @@ from typing import Any, ClassVar, Final, final
 import numpy as np
 
 from qrelease._util import memory
+from qrelease._util.texts import rounded
 from qrelease._util.typing import Axes
 from qrelease._util.validate import natural
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
@@ -83,25 +84,27 @@ _WITHOUT_DELTA: Final = 0.95
 _NUMBERS_ALONE: Final = 0.9
 """The share of the plan for questions about numbers, where only the counts of their groups are answered beside them."""
 
-_NO_DELTA: Final = "of noise for epsilon alone, which is less than that for the delta"
+_NO_DELTA: Final = "with noise for epsilon alone, which is smaller here than noise that uses the delta"
 
-_FOR_THE_DELTA: Final = "it would spend the delta, and there is less noise for epsilon alone"
+_FOR_THE_DELTA: Final = "it would use the delta, and noise for epsilon alone is smaller"
 
 _USELESS: Final = (
-    "the delta gains nothing here, there is less noise for epsilon alone: without --delta the ledger keeps it"
+    "the delta gains nothing here, since noise for epsilon alone is smaller: leave --delta out, and the ledger keeps it"
 )
 
 _SIMULATED_TOO: Final = 2.0
 """How many times the variance of noise for ε alone may be that for ρ, and its mechanisms be simulated too."""
 
 _TO_AND_FRO: Final = (
-    ": which marginals are best measured depends on how many records there are, and with them which noise is less"
+    " (which marginals are best to measure depends on the number of records, and so does which noise is smaller)"
 )
 
 SIZES: Final = (100, 1_000, *MAGNITUDES)
 """Numbers of records for which it is told whether a δ would be spent, where theirs is private: small tables too."""
 
-_HOW_MANY: Final = "; how many there are is private: --records N, if it is public, has this said of so many"
+_HOW_MANY: Final = (
+    ". How many records there are is private here: if it is public, give --records N to have this said of N"
+)
 
 SMALL_DELTA: Final = 1e-9
 """The δ whose gain is told where there is none."""
@@ -130,7 +133,7 @@ class Prediction:
     @property
     def figures(self) -> str:
         """The error in words; empty where there is none."""
-        return "" if self.error is None else f"answers off by about {self.error:.3g} records (root mean square)"
+        return "" if self.error is None else f"answers off by about {rounded(self.error)} records (root mean square)"
 
     @property
     def briefly(self) -> str:
@@ -138,8 +141,8 @@ class Prediction:
         return f"{self.mechanism}: {self.figures or self.why}"
 
     def __str__(self) -> str:
-        compared = "" if self.l1 is None else f"compared by a mean L1 of {self.l1:.3g}"
-        return f"{self.mechanism}: {', '.join(part for part in (self.figures, compared, self.why) if part)}"
+        compared = "" if self.l1 is None else f"mean L1 error {self.l1:.3g}, by which mechanisms are compared"
+        return f"{self.mechanism}: {'; '.join(part for part in (self.figures, compared, self.why) if part)}"
 
 
 @final
@@ -285,12 +288,12 @@ def _passed_over(prediction: Prediction, chosen: Prediction, way: _Way, workload
         return ""
     if prediction.mechanism == "records" and _fitted(way.able, workload):
         return (
-            "; not taken, since maxent fits all cells, of which these are a sample: that they seem nearer is a guess at"
-            " what they would select and measure"
+            "; not taken: its records are a sample of the histogram that maxent fits, so they are no nearer, though the"
+            " rough prediction says so"
         )
     if why_no_table(way.able[prediction.mechanism], workload) is not None:
-        return f"; not taken, since it gives no table and is not {_TABLE - 1:.0%} nearer"
-    return f"; not taken, since it is not {_ALIKE - 1:.0%} nearer, and gives less beside the answers"
+        return f"; not taken: it gives no table, and its error is not {_TABLE - 1:.0%} less"
+    return f"; not taken: its error is not {_ALIKE - 1:.0%} less, and it gives less beside the answers"
 
 
 @dataclass(frozen=True)
@@ -375,7 +378,7 @@ class Foretold:
     """What `Auto` would take, before a charge: nothing of what is simulated, which takes a while.
 
     lines  what would be chosen, how far off, with what table, and what a δ would gain
-    brief  one short line, or none
+    brief  which, in one short line, and what a δ would gain; or none
     among  the mechanisms that would be chosen, each for some number of records
     """
 
@@ -410,7 +413,7 @@ def foretold(
         found.setdefault(best.mechanism, []).append((n, best))
     lines = []
     for name, each in found.items():
-        figures = "; ".join(f"for {n:,} records {p.figures or 'not predicted'}" for n, p in each)
+        figures = "; ".join(f"with {n:,} records {p.figures or 'errors that are not predicted'}" for n, p in each)
         why = why_no_table(able[name], workload)
         lines.append(f"auto would take {name}, {'with' if why is None else 'WITHOUT'} a synthetic table: {figures}")
         lines += [] if why is None else [f"no table: {why}"]
@@ -419,8 +422,8 @@ def foretold(
     )
     gain = terms.gained(cost) if is_pure(cost) else terms.left(cost)
     lines += [gain] * (gain != "")
-    advice = f"; {gain}" * (gain != "")
-    return Foretold(tuple(lines), (f"auto would take {names}{advice} (-v: why)",), tuple(able[name] for name in found))
+    brief = [f"auto would take {names} (-v: why)", *[gain] * (gain != "")]
+    return Foretold(tuple(lines), tuple(brief), tuple(able[name] for name in found))
 
 
 @dataclass(frozen=True)
@@ -460,8 +463,8 @@ class _Terms:
         with_delta, alone = (", ".join(f"{n:,}" for n in numbers if kept[n] is left) for left in (False, True))
         to_and_fro = sum(a is not b for a, b in pairwise(kept.values())) > 1
         return (
-            f"for about {alone} records the delta would not be spent, since there is less noise for epsilon alone; for"
-            f" {with_delta} it would{_TO_AND_FRO * to_and_fro}"
+            f"with about {alone} records the delta is paid for and not used, since noise for epsilon alone is smaller;"
+            f" with {with_delta} it is used{_TO_AND_FRO * to_and_fro}"
         )
 
     def gained(self, cost: PureDP | ApproxDP) -> str:
@@ -477,10 +480,14 @@ class _Terms:
             pure, _, found = both[least]
             known = [n for n in numbers if both[n][0].mechanism != "records" or _foreseen(self.workload, pure_cost, n)]
             little = ", ".join(f"{n:,}" for n in known if n not in gains)  # where it is a guess, nothing is said
+            by, instead = "", ""
+            if found.mechanism != pure.mechanism:
+                by, instead = f", by {found.mechanism}", f", by {pure.mechanism}"
+            assert pure.error is not None
             return (
-                f"with --delta {SMALL_DELTA:g} it would take {found.mechanism}, for {least:,} records"
-                f" {found.figures}: without a delta {pure.figures}"
-                f"{f'; for about {little} records it would gain little' if little else ''}"
+                f"a delta would help: with --delta {SMALL_DELTA:g} and {least:,} records, {found.figures}{by}, instead"
+                f" of {rounded(pure.error)}{instead}"
+                f"{f'; with {little} records there would be little difference' if little else ''}"
                 f"{_HOW_MANY if self.records is None else ''}"
             )
         if both[last][0].mechanism != "records":
@@ -507,9 +514,9 @@ def _less_noise(workload: Workload, records: int, pure: PureDP, with_delta: Cost
     if other >= alone:
         return ""
     return (
-        f"with --delta {SMALL_DELTA:g} noise on all {len(pairs.groups):,} pairs of columns at once would have a"
-        f" standard deviation of {other:.3g} records, without a delta {alone:.3g}:"
-        " the table would most likely be nearer"
+        f"a delta would most likely help: with --delta {SMALL_DELTA:g} the counts of all {len(pairs.groups):,} pairs of"
+        f" columns could be measured with noise of standard deviation {rounded(other)} records, instead of"
+        f" {rounded(alone)}"
     )
 
 
@@ -572,7 +579,7 @@ def _refusal(
     # What is chosen may depend on a noisy count, when all is paid for.
     if not workload.asks_within_one(sets_counted(mechanism, workload)):
         return InvalidInput(
-            "it would measure columns together that are not in one question, and only those that are may be counted"
+            "it would count columns together that no query asks about together, and auto counts only what one does"
         )
     try:
         with memory.unused():
@@ -611,7 +618,9 @@ def in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neig
             mechanism = MaxEnt(records)
             fitted = mechanism.no_table(workload) is None
             found = mechanism.expected(workload, cost, neighbours, records)
-            return _of(name, found, "of its plan and the fit" if fitted else "of its linear answers, without a fit")
+            return _of(
+                name, found, "predicted by its plan and the fit" if fitted else "predicted by its plan, without a fit"
+            )
         case "records":
             able = FittedRecords()
             if is_pure(cost):
@@ -619,7 +628,9 @@ def in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neig
                 known = pure_records.expected_variances(workload.domain, pairs, pure, neighbours, records)
                 fitted_records = able.fitted_records(records, cost)
                 found = of_fit(workload, known, records, fitted_records)
-                return _of(name, found, f"of what is measured, the fit, and {fitted_records:,} weighted records")
+                return _of(
+                    name, found, f"predicted by what it measures, the fit, and {fitted_records:,} weighted records"
+                )
             try:
                 at_once = bool(sets_at_once(workload, able.order))
                 variances = selected_variances(workload, able.order, cost, neighbours, records, at_once=at_once)
@@ -627,18 +638,18 @@ def in_closed_form(name: str, workload: Workload, records: int, cost: Cost, neig
                 return Prediction(name, None, f"not predicted: {why}")
             if at_once:
                 found = of_fit(workload, variances, records, pairs=PAIRS_AT_ONCE)
-                return _of(name, found, "of what is measured, and the fit")
+                return _of(name, found, "predicted by what it measures and the fit")
             fitted_records = able.fitted_records(records, cost)
             found = of_fit(workload, variances, records, fitted_records)
-            return _of(name, found, f"of what is measured, the fit, and {fitted_records:,} weighted records")
+            return _of(name, found, f"predicted by what it measures, the fit, and {fitted_records:,} weighted records")
         case "matrix":
             plan = matrix.best_strategy(workload)
             noise = noise_for(plan.measured, cost, neighbours)[0].variance
             norm = plan.measured.sensitivity(2, replace=False)
-            return Prediction(name, plan.error * math.sqrt(noise / norm), "of its unbiased answers")
+            return Prediction(name, plan.error * math.sqrt(noise / norm), "predicted by its plan")
         case "laplace" | "gaussian":
             spent = PureDP(cost.epsilon) if name == "laplace" and isinstance(cost, ApproxDP) else cost
-            return _of(name, of_noise(workload, spent, neighbours, records), "of its noise")
+            return _of(name, of_noise(workload, spent, neighbours, records), "predicted by its noise")
     return Prediction(name, None, "not predicted: it has no closed form")
 
 

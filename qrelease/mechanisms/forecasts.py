@@ -128,12 +128,11 @@ def forecast(mechanism: Forecasting, workload: Workload, cost: Cost, records: in
     numbers = MAGNITUDES if records is None else (records,)
     seconds_of = {n: rough(pace() * mechanism.seconds(workload, cost, n)) for n in numbers}
     first, *others = {*seconds_of.values()}
-    times = (
-        ", ".join(f"{seconds} s for {n:,}" for n, seconds in seconds_of.items()) + " records"
-        if others
-        else f"{first} s"
-    )
-    return f"{mechanism.name} takes about {times} from here on; {memory.size(mechanism.memory(workload))} of memory"
+    times = f"{first} s"
+    if others:
+        each = [f"{seconds} s with {n:,}" for n, seconds in seconds_of.items()]
+        times = f"{', '.join(each[:-1])} or {each[-1]} records"
+    return f"from here on {mechanism.name} takes about {times}, and {memory.size(mechanism.memory(workload))} of memory"
 
 
 def rough(seconds: float) -> str:

@@ -94,8 +94,8 @@ def _joint(workload: Workload) -> Axes:
 def _check_cells(cells: int) -> None:
     if cells > MAX_CELLS:
         raise TooLarge(
-            f"it works out which queries are best to measure, over at most {MAX_CELLS:,} combinations of values, or"
-            f" columns of so many values each where boxes alone are asked about: here are {readable(cells)}"
+            f"it searches for the best queries to measure, over at most {MAX_CELLS:,} combinations of values, or, where"
+            f" all queries are boxes, over columns of at most so many values: here are {readable(cells)}"
         )
 
 

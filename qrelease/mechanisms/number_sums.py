@@ -278,11 +278,13 @@ class NumberSums:
         if division.choosing is not None:
             check_choices(_parsed(domain, division.chosen), division.choosing)
 
-    def foreseen(self, workload: Workload, cost: Cost, neighbours: Neighbours, records: int) -> MeasuredSums:
+    def foreseen(
+        self, workload: Workload, cost: Cost, neighbours: Neighbours, records: int, place: float = 0.0
+    ) -> MeasuredSums:
         """What would be measured without noise, with the error bars of the noise, if everybody were alike.
 
-        Records are spread evenly over all cells, no value is missing that is summed up, and values lie in the middle of
-        their bounds, half of them on either side of each condition of a ratio. Nothing here looks at private data.
+        Records are spread evenly over all cells, no value is missing that is summed up, and values lie at one place
+        between their bounds, or on both sides of it. Nothing here looks at private data.
 
         Parameters
         ----------
@@ -294,6 +296,10 @@ class NumberSums:
             Which tables the promise compares.
         records : int
             About how many there are.
+        place : float
+            Where values lie, from -1, the lower bound, over 0, the middle, where half of them meet the condition of a
+            ratio, to 1, the upper bound, where all do. The noise makes means, variances and ratios the least uncertain
+            in the middle and the most at either end.
 
         Returns
         -------
@@ -305,7 +311,7 @@ class NumberSums:
         measured = []
         for part in parts:
             cells = domain.cells(part.group.axes)
-            each = records * _kept(domain, part.measure) * _evenly(domain, part.measure) / cells
+            each = records * _kept(domain, part.measure) * _added(domain, part.measure, place) / cells
             exact = part.group.queries.apply(np.full(cells, each))
             measured.append(Measurement(part.group, exact, part.noise(division.sums, neighbours)[0]))
         public = float(records) if neighbours is Neighbours.REPLACE_ONE else None
@@ -544,15 +550,15 @@ def _kept(domain: Domain, measure: Measure) -> float:
     return float(predicates.parse(measure.where, domain).mask().mean()) if measure.where else 1.0
 
 
-def _evenly(domain: Domain, measure: Measure) -> float:
-    """What a record adds to a measure where values are in the middle and none is missing: 1 for a count.
+def _added(domain: Domain, measure: Measure, place: float) -> float:
+    """What a record adds to a measure on average where none is missing and values lie at a place: 1 for a count.
 
-    Those that meet a condition add 1 and the others -1: nothing where it is half of them.
+    Those that meet a condition add 1 and the others -1. Squares are 2V² - w², with V² between place²w² and w².
     """
     if measure.power:
-        return 0.0
+        return float(measure.top * place**measure.power)
     present = {not_missing(domain, a.name) for a in domain.attributes if a.missing}
-    return 1.0 if not measure.met or measure.met in present else 0.0
+    return 1.0 if not measure.met or measure.met in present else place
 
 
 def _scores(first: Ints, last: Ints, target: int) -> Ints:

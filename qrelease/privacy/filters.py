@@ -287,6 +287,19 @@ def remaining(total: Cost, tally: Tally) -> Cost | None:
             return ApproxDP(left[0], left[1])
 
 
+LESS: Final = (
+    "left is what can still be bought; charges in rho add up at an order fixed at the first of them, so spent and left"
+    " come to less than the total, see docs/how-to/budget.md"
+)
+"""Why what was spent and what is left may come to less than a total: said where they do."""
+
+
+def come_to_less(total: Cost, gone: Cost | None, left: Cost | None) -> bool:
+    """Whether what was spent and what is left come to less than a total by more than is rounded."""
+    parts = [0.0 if cost is None else _first(cost) for cost in (gone, left)]
+    return math.fsum(parts) < (1 - NEGLIGIBLE_SHARE) * _first(total)
+
+
 def remaining_rho(total: Cost, tally: Tally) -> ZCDP | None:
     """The largest cost in ρ that still fits, rounded down; None if none does, or the total never holds one."""
     match total:

@@ -41,7 +41,17 @@ from typing import Literal, NoReturn, Self, cast
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.privacy import fingerprint_store as fingerprints
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, check_cost
-from qrelease.privacy.filters import Tally, after, check_raise, promised, remaining, remaining_rho, spent
+from qrelease.privacy.filters import (
+    LESS,
+    Tally,
+    after,
+    check_raise,
+    come_to_less,
+    promised,
+    remaining,
+    remaining_rho,
+    spent,
+)
 from qrelease.privacy.journals import Journal, SharedJournal
 from qrelease.privacy.ledger_entries import UNKNOWN, Charge, Entry, TableDigests, with_rows
 from qrelease.privacy.ledger_file import LedgerFile, system_errors
@@ -287,7 +297,7 @@ class Ledger:
 
     @property
     def remaining(self) -> Cost | None:
-        """The largest cost of the total's kind that can still be charged; None if none can."""
+        """The largest cost of the total's kind that can still be charged; None if none can: see `note`."""
         return remaining(*self._state())
 
     @property
@@ -300,6 +310,12 @@ class Ledger:
             "spent": "nothing" if gone is None else f"{gone:.6g}",
             "left": "nothing" if left is None else left.rounded(up=False),
         }
+
+    @property
+    def note(self) -> str:
+        """Why `spent` and `remaining` come to less than the total; empty where they do not."""
+        total, tally = self._state()
+        return LESS if come_to_less(total, spent(total, tally), remaining(total, tally)) else ""
 
     @property
     def remaining_rho(self) -> ZCDP | None:
@@ -712,7 +728,9 @@ class Ledger:
 
     def __repr__(self) -> str:
         """What it is, and what is left; without sums where it is closed or on a server, which is not asked for them."""
-        sums = "".join(f", {name} {text}" for name, text in self._known_balance().items())
+        known = self._known_balance()
+        sums = "".join(f", {name} {text}" for name, text in known.items())
+        sums += f" ({self.note})" if known and self.note else ""
         return f"Ledger({str(self._store.place or ':memory:')!r}, {self._described}{sums})"
 
     def _repr_html_(self) -> str:
@@ -721,7 +739,8 @@ class Ledger:
             for name, text in self._known_balance().items()
         )
         named = escape(f"ledger {self._store.place or 'in memory'}: {self._described}")
-        return f"<p>{named}</p><table>{rows}</table>" if rows else f"<p>{named}</p>"
+        note = f"<p>{escape(self.note)}</p>" if rows and self.note else ""
+        return f"<p>{named}</p><table>{rows}</table>{note}" if rows else f"<p>{named}</p>"
 
     @property
     def _described(self) -> str:

@@ -21,7 +21,7 @@ def check_dense(workload: Workload) -> None:
     cells = workload.domain.size
     if len(workload) * cells > MAX_ENTRIES:
         raise TooLarge(
-            f"it looks at each query in each cell of the universe, of which {MAX_ENTRIES:,} pairs fit at most:"
+            f"it evaluates every query in every cell of the universe, at most {MAX_ENTRIES:,} times in all:"
             f" {len(workload):,} queries over {readable(cells)} cells are more; ask fewer queries, use fewer columns or"
             " coarser bins, or use mwem"
         )

@@ -93,7 +93,8 @@ class Paid:
         if os.getpid() != self.process or self.private.in_transaction:
             raise LedgerError("a release is made by the process that paid for it, outside of transactions")
         private, workload, cost = self.private, self.workload, self.charge.cost
-        with _saying_that_it_was_charged(cost):
+        further = "the same call goes on from what was drawn, for free" if self.resumes else "it stays spent"
+        with _saying_that_it_was_charged(cost, self.ledger, further):
             draft = self.mechanism.release(private, workload, self.unit.of_a_record(self.cost))
             check_result(draft, self.mechanism.name)
         rules = {"impossible": "kept" if draft.constrained else "not kept"} if workload.domain.impossible else {}
@@ -762,7 +763,7 @@ class Curator:
             self._warn()
         estimator.check_records(statistic, cost)  # not before that was told
         charge = self._ledger.charge(cost, f"{statistic.name}: an estimate", rows=self._fingerprint())
-        with _saying_that_it_was_charged(cost):
+        with _saying_that_it_was_charged(cost, self._ledger, "it stays spent"):
             return self._estimator(self._kept(charge.key)).draw(statistic, described, cost)
 
     def _estimator(self, table: Source) -> Estimator:
@@ -950,12 +951,19 @@ def _check_mechanism(mechanism: object) -> None:
 
 
 @contextmanager
-def _saying_that_it_was_charged(cost: Cost) -> Iterator[None]:
-    """Add to what is refused after a charge, such as what a mechanism of one's own returns, that it was charged."""
+def _saying_that_it_was_charged(cost: Cost, ledger: Ledger, further: str) -> Iterator[None]:
+    """Add to what is refused after a charge, such as what a mechanism of one's own returns, that it was charged; and to
+    any other exception, such as one in its code, a note that says where as well.
+
+    further  what that means
+    """
     try:
         yield
     except (InvalidInput, TooLarge, BudgetExceeded) as error:
         error.args = (f"{error}; {cost} was charged", *error.args[1:])
+        raise
+    except BaseException as error:
+        error.add_note(f"qrelease: {cost} was charged to {ledger.store.place or 'the ledger in memory'}: {further}")
         raise
 
 

@@ -23,6 +23,7 @@ from qrelease.data.sources.csv import write_csv
 from qrelease.inference.sampling import generator
 from qrelease.release import writer
 from qrelease.release.release import Release
+from qrelease.release.unmeasured import what_records_lack
 
 _POOL: Final = 4
 _MIN_POOL, _MAX_POOL = 1 << 16, 1 << 21
@@ -47,6 +48,13 @@ class LinkedRelease:
     parents: Release
     children: Release
     own: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the rows of the two tables do not follow, a sentence each: the two releases have notes of their own."""
+        both = ("parents", self.parents), ("children", self.children)
+        said = [f"{name}: {note}" for name, release in both for note in what_records_lack(release)]
+        return (*said, "children: those of one parent are independent of each other, given its columns")
 
     def codes(self, rows: int | None, rng: np.random.Generator) -> tuple[Rows, npt.NDArray[np.int64], Rows]:
         """Codes of parents, one array (n,) a column; for each child the row of its parent, (k,); and its own codes.

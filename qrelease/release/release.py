@@ -17,7 +17,7 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.sampling import generator
-from qrelease.inference.synopsis import Estimator, SelfAssessed, Synopsis
+from qrelease.inference.synopsis import MISSED, Estimator, Fitted, SelfAssessed, Synopsis
 from qrelease.mechanisms.base import Answer, plain
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.privacy.unit import Unit
@@ -29,11 +29,13 @@ from qrelease.release.answer_table import DETAILS, answer_columns
 from qrelease.release.checksums import private_key
 from qrelease.release.checksums import sign as sign_sums
 from qrelease.release.error_bars import measured_answers, published
+from qrelease.release.few_records import few_records
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
 from qrelease.release.manifest import versions
 from qrelease.release.published_counts import PublishedCounts, as_cell, with_numbers
 from qrelease.release.report.page import html
 from qrelease.release.schema_cost import SchemaCost
+from qrelease.release.unmeasured import what_records_lack
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import MeasuredSums, NumberTable
@@ -136,6 +138,21 @@ class Release:
         Where columns are derived of all records of a person, one record is a person.
         """
         return Unit.of(self.neighbours, self.workload.domain)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before records or answers are used, a sentence each, as the terminal says it; often nothing.
+
+        What synthetic records do not follow, whether they miss what was measured by more than its noise, and why error
+        bars may be wider than the table is long.
+        """
+        said = [*what_records_lack(self)] if self.has_table else []
+        if isinstance(self.synopsis, Fitted) and self.synopsis.misfit > MISSED:
+            said.append(
+                f"the synthetic records differ from what was measured by {self.synopsis.misfit:.3g} times its noise:"
+                " use the answers, which follow the measurements, and not the records"
+            )
+        return (*said, *filter(None, [few_records(self)]))
 
     @property
     def promise(self) -> str:

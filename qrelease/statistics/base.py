@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+
+import numpy as np
 
 from qrelease._util.validate import check_arguments, kind_of, lacking
 from qrelease.data.domain import Domain
@@ -197,8 +199,9 @@ def check_statistic(statistic: object) -> None:
     check_arguments(statistic, statistic.error_bound, "domain", "records", "cost", "neighbours", named=("beta",))
 
 
-def check_estimate(result: object, name: str) -> None:
-    """`InvalidInput` for what is no `EstimateResult`, or one that no estimate can be made of.
+def checked_estimate(result: object, name: str) -> EstimateResult:
+    """What a statistic returned, with Python's numbers in place of numpy's; `InvalidInput` for what is no
+    `EstimateResult`, or one that no estimate can be made of.
 
     name  of the statistic that returned it
     """
@@ -210,20 +213,40 @@ def check_estimate(result: object, name: str) -> None:
     measured: object = result.measured
     if not isinstance(measured, list | tuple) or not all(isinstance(part, Measured) for part in measured):
         raise InvalidInput(f"{name} returned as measured what is no tuple of Measured, see qr.EstimateResult")
+    result = replace(
+        result,
+        value=_of_python(result.value),
+        interval=_of_python(result.interval),
+        typical=_of_python(result.typical),
+        records=_of_python(result.records),
+        choices=_of_python(result.choices),
+        measured=tuple(replace(part, value=_of_python(part.value)) for part in result.measured),
+    )
     for part, held in (
         ("value", result.value),
         ("interval", result.interval),
         ("typical", result.typical),
         ("choices", dict(result.choices)),
-        ("measured", [m.to_json() for m in measured]),
+        ("measured", [m.to_json() for m in result.measured]),
     ):
         try:
             json.dumps(held, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
-                f"{name} returned as {part} what JSON cannot hold, which takes texts, finite numbers of Python's, lists"
-                f" and mappings of these: {error}"
+                f"{name} returned as {part} what JSON cannot hold, which takes texts, finite numbers, and lists and"
+                f" mappings of these: {error}"
             ) from None
+    return result
+
+
+def _of_python(value: Any) -> Any:
+    """The same with Python's numbers in place of those of numpy, which no JSON holds, and tuples for its arrays."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+        return tuple(map(_of_python, value)) if isinstance(value, list) else value
+    if isinstance(value, list | tuple):
+        return type(value)(map(_of_python, value))
+    return {key: _of_python(part) for key, part in value.items()} if isinstance(value, Mapping) else value
 
 
 def refuse_empty(statistic: Statistic, domain: Domain, records: int | None, cost: Cost, neighbours: Neighbours) -> None:

@@ -14,7 +14,7 @@ from qrelease.noise.entropy import WordSource, is_insecure
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.unit import Unit
-from qrelease.statistics.base import BETA, EstimateResult, Statistic, check_estimate, check_statistic, refuse_empty
+from qrelease.statistics.base import BETA, EstimateResult, Statistic, check_statistic, checked_estimate, refuse_empty
 from qrelease.statistics.catalogue import IN_SESSIONS, SESSION_GROUPS, SESSION_SCORES, SESSION_TEST_CELLS, STATISTICS
 from qrelease.statistics.estimate import Estimate
 from qrelease.statistics.grid import Grid
@@ -162,8 +162,7 @@ class Estimator:
         unit, domain = self.unit, domain_of(self._table)
         of_a_record, neighbours = unit.of_a_record(cost), unit.relation
         private = PrivateColumns(self._table, neighbours, Filter(of_a_record), ExactNoise(self.entropy))
-        result = statistic.estimate(private, of_a_record)
-        check_estimate(result, statistic.name)
+        result = checked_estimate(statistic.estimate(private, of_a_record), statistic.name)
         return Estimate.of(
             result,
             statistic=statistic.name,

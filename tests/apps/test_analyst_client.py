@@ -48,6 +48,7 @@ def test_a_question_is_quoted_asked_and_remembered(people):
     budget = people.budget()
     assert budget.spent == answer.cost
     assert budget.total == qr.PureDP(0.2)
+    assert budget.note == ""  # epsilons add up
     (asked,) = people.history()
     assert asked == ServedRequest(1, asked.key, asked.time, ({"where": "grade = 0"},))
     assert people.answered(1) == [answer]
@@ -114,7 +115,10 @@ def test_what_answers_took_adds_up_to_what_was_spent(tmp_path):
             frame = client.ask_many(asked, frame="pandas", details=True)
             assert frame["rho"].notna().any()
             assert frame["epsilon"].isna().all()
-            assert frame["takes"].sum() == pytest.approx(client.budget().spent.epsilon)
+            budget = client.budget()
+            assert frame["takes"].sum() == pytest.approx(budget.spent.epsilon)
+            assert budget.spent.epsilon + budget.left.epsilon < 0.999 * cap.epsilon  # as a stranger adds them up
+            assert "left is what can still be bought; charges in rho add up at an order" in budget.note
             assert client.ask(WOMEN).takes is None
 
 

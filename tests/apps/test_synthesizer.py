@@ -25,6 +25,22 @@ SCHEMA = qr.Domain(
 FRAME = pd.DataFrame({"sex": ["F", "M"] * 400, "age": np.arange(800) % 90})
 
 
+def test_a_fitted_model_has_what_the_terminal_says_of_a_release():
+    with qr.Ledger.open(None, qr.PureDP(1.0), dataset="people") as ledger:
+        asked = qr.Workload.marginals(SCHEMA, 1)
+        apart = qr.Synthesizer(epsilon=0.5, ledger=ledger, schema=SCHEMA, workload=asked)
+        assert "notes_" not in repr(apart)
+        apart.fit(FRAME, entropy=qr.Entropy.insecure(1))
+        assert apart.notes_ == apart.release_.notes
+        assert (
+            apart.notes_[0] == "not counted together, and so independent of each other in synthetic records: sex; age"
+        )
+        assert repr(apart).endswith("; to know before its records are used, see notes_ (1))")
+        both = qr.Synthesizer(epsilon=0.5, ledger=ledger, schema=SCHEMA).fit(FRAME, entropy=qr.Entropy.insecure(1))
+        assert both.notes_ == ()
+        assert "notes_" not in repr(both)
+
+
 def test_a_fit_is_one_charge_and_samples_are_free():
     with qr.Ledger.open(None, qr.PureDP(1.0), dataset="people") as ledger:
         model = qr.Synthesizer(epsilon=0.5, ledger=ledger, schema=SCHEMA)

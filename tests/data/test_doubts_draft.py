@@ -4,6 +4,8 @@ import pytest
 
 from qrelease.data.doubts_draft import missing_marks, spelled_alike
 
+AGES = {float(age): max(95 - age, 1) for age in range(18, 96)}
+
 
 @pytest.mark.parametrize(
     ("places", "marks"),
@@ -14,7 +16,21 @@ from qrelease.data.doubts_draft import missing_marks, spelled_alike
         ({-1.0: 9, 0.0: 30, 1.0: 9}, []),
         ({-9.0: 90}, []),
         ({18.0: 9, 90.0: 2, 998.0: 6, 999.0: 6}, [998, 999]),
-        ({18.0: 9, 95.0: 2, 99.0: 6}, [99]),
+        ({**AGES, 99.0: 6}, [99]),  # beyond a gap
+        ({**AGES, 96.0: 5, 97.0: 2, 98.0: 5, 99.0: 14}, []),
+        ({**AGES, 96.0: 5, 97.0: 2, 98.0: 14, 99.0: 60}, [99]),  # many more than beside it
+        ({**AGES, 96.0: 5, 97.0: 2, 98.0: 14, 99.0: 40, 999.0: 5}, [999]),
+        ({**AGES, 96.0: 5, 97.0: 2, 98.0: 14, 99.0: 60, 999.0: 5}, [99, 999]),
+        ({float(n): 20 for n in (1, 2, 3, 4, 5, 9)}, [9]),
+        ({float(n): 20 for n in (1, 2, 3, 4, 5, 7, 8, 9)}, [7, 8, 9]),
+        ({float(n): 20 for n in (1, 2, 9)}, [9]),
+        ({float(n): 20 for n in range(10)}, []),
+        ({**{float(n): 20 for n in range(9)}, 9.0: 900}, []),  # the best mark of ten, or nine and more
+        ({float(n): 20 for n in (3, 6, 9)}, []),
+        ({float(n): 20 for n in range(9, 100, 10)}, []),
+        ({**{n / 2: 9 for n in range(-60, 70)}, -999.0: 6, 99.0: 7}, [-999, 99]),
+        ({**{float(n): 9 for n in range(-60, 70)}, -77.0: 5}, [-77]),
+        ({float(n): 9 for n in range(-99, 70)}, []),
         ({18.0: 9, 98.0: 6, 99.0: 5, 100.0: 4}, []),
         ({18.0: 9, 95.0: 2, 99.0: 5}, []),
         ({1.0: 9, 5.0: 9, 9.0: 9}, []),

@@ -288,7 +288,7 @@ def test_few_whole_numbers_stay_numbers(tmp_path):
         "flag": rng.integers(0, 2, 500),
         "twice": rng.choice([1990, 1992, 1998], 500),
         "same": np.full(500, 7),
-        "below": rng.choice([-3, 0, 2], 500),
+        "below": rng.choice([-3, 0, 3], 500),
         "region": rng.choice([344, 363, 518], 500),
     }
     frame = pd.DataFrame(columns)
@@ -297,7 +297,7 @@ def test_few_whole_numbers_stay_numbers(tmp_path):
     assert text.partition("[[attribute]]")[2] == draft(tmp_path / "data.csv").partition("[[attribute]]")[2]
     (tmp_path / "schema.toml").write_text(reviewed(text))
     domain = load(tmp_path / "schema.toml")
-    assert domain.shape == (5, 2, 5, 1, 6, 3)
+    assert domain.shape == (5, 2, 5, 1, 3, 3)
     assert [a.name for a in domain if a.kind == "category"] == ["region"]
     with pytest.raises(InvalidInput, match="flag"):
         Table.from_frame(frame.assign(flag=2), domain)
@@ -546,21 +546,31 @@ def test_infinite_numbers_of_a_file_are_read_as_missing(write):
     assert "infinite" not in draft(write("word\n" + "inf\nabc\n" * 30, "words.csv"))
 
 
-def test_marks_of_missing_among_amounts_are_asked_about():
+def test_marks_of_missing_among_amounts_are_taken_for_missing_or_asked_about():
     years = [18 + i % 70 for i in range(300)]
     frame = pd.DataFrame({"age": years[20:] + [-9] * 20, "pay": [0.5 * year for year in years], "size": years})
     frame.loc[:30, "size"] = 999
-    text = draft(frame)
-    assert "# -9: a value, or does it mean missing?" in text
-    assert "# 999: a value, or does it mean missing?" in text
-    assert text.count("or does it mean missing?") == 2
-    assert text.count("missing? If so, list it under missing, and take it out of within and bins\n") == 2
-    few = draft(pd.DataFrame({"kids": [0, 1, 2, 3, 4, 99] * 50}))
-    assert (
-        "# 99: a value, or does it mean missing? If so, list it under missing, and take it out of categories\n" in few
-    )
-    age = tomllib.loads(text)["attribute"][0]
-    assert "missing" not in age  # a person says what it means
+    frame["kids"], frame["score"] = [0, 1, 2, 3, 4, 99] * 50, [1, 2, 3, 4, 9] * 60
+    found = drafted(frame)
+    assert "# -9: taken for missing, as no other value is on that side of zero" in found.text
+    assert found.doubts == {"size": ("999",), "kids": ("99",), "score": ("9",)}
+    for mark in ("999", "99", "9"):
+        assert found.text.count(f"# {mark}: a value, or does it mean missing? If so, list it under missing") == 1
+    entries = {entry["name"]: entry for entry in tomllib.loads(found.text)["attribute"]}
+    assert {name: entry.get("missing") for name, entry in entries.items() if "missing" in entry} == {"age": ["-9"]}
+    assert entries["age"]["within"] == [10, 89]
+    assert entries["size"]["within"][1] >= 999  # a person says what it means
+    table = Table.from_frame(frame, reviewed(found.text))
+    assert table.counts(((0,),))[0][-1] == 20
+
+
+@pytest.mark.parametrize("written", ["-9", "-9.0", "-9,0"])
+def test_a_mark_is_missing_as_it_is_written(write, written):
+    rows = [f"{i}{',5' if ',' in written else '.5' if '.' in written else ''}" for i in range(90)] * 2
+    data = write("pay;sex\n" + "".join(f"{row};f\n" for row in [*rows, *[written] * 7]), "pay.csv")
+    text = reviewed(draft(data, dialect=Dialect(separator=";")))
+    assert f'missing = ["{written}"]' in text
+    assert Table.read(data, text, dialect=Dialect(separator=";")).counts(((0,),))[0][-1] == 7
 
 
 def test_categories_in_two_spellings_are_asked_about():

@@ -63,16 +63,16 @@ def test_before_a_charge_it_is_said_whether_there_is_a_table_and_what_a_delta_wo
     assert len(with_delta) == 1
     assert brief == ("auto would take records (-v: why)",)
     assert with_delta[0].startswith(
-        "auto would take records, with a synthetic table: for 10,000 records answers off by about"
+        "auto would take records, with a synthetic table: with 10,000 records answers off by about"
     )
     pure, brief = (told := auto.foretold(wide, 50_000, PureDP(1.0), ADD)).lines, told.brief
     assert pure[0].startswith(
-        "auto would take records, with a synthetic table: for 50,000 records answers off by about "
+        "auto would take records, with a synthetic table: with 50,000 records answers off by about "
     )
-    assert pure[1].startswith("with --delta 1e-09 it would take records, for 50,000 records answers off by about ")
-    assert brief == (f"auto would take records; {pure[1]} (-v: why)",)
+    assert pure[1].startswith("a delta would help: with --delta 1e-09 and 50,000 records, answers off by about ")
+    assert brief == ("auto would take records (-v: why)", pure[1])
     without, brief = (told := auto.foretold(Workload.marginals(large, 2), 50_000, PureDP(1.0), ADD)).lines, told.brief
-    assert "WITHOUT a synthetic table: for 50,000 records" in without[0]
+    assert "WITHOUT a synthetic table: with 50,000 records" in without[0]
     assert without[1].startswith("no table: the universe has")
     assert " WITHOUT a table" in brief[0]
     assert (
@@ -291,9 +291,9 @@ LIKE_ADULT = (32, 9, 32, 16, 16, 7, 15, 6, 5, 2, 32, 32, 32, 42, 2)
 def test_of_epsilon_alone_records_are_told_how_much_less_noise_a_delta_would_make():
     domain = Domain.coded({f"c{i}": n for i, n in enumerate(LIKE_ADULT)})
     said = auto.foretold(Workload.marginals(domain, 3), 48_842, PureDP(1.0), ADD, table=True)
-    told = "with --delta 1e-09 noise on all 105 pairs of columns at once would have a standard deviation of"
-    assert f"{told} 56.3 records, without a delta 148: the table would most likely be nearer" in said.lines
-    assert told in said.brief[0]
+    told = "a delta would most likely help: with --delta 1e-09 the counts of all 105 pairs of columns could be measured"
+    assert f"{told} with noise of standard deviation 56.3 records, instead of 148" in said.lines
+    assert told in said.brief[1]
     few = auto.foretold(Workload.marginals(domain, [["c0", "c1"]]), 48_842, PureDP(1.0), ADD, table=True)
     assert told not in "".join(few.lines)
 
@@ -332,7 +332,7 @@ def test_where_the_number_of_records_decides_it_is_said_for_which_the_delta_is_s
     """It was told by tables of 10 000 records and more, and a table of 300 spent it or not all the same."""
     cost = ApproxDP(epsilon, 1e-9)
     (said,) = auto.foretold(OFFICE, None, cost, ADD).lines[1:]
-    assert said.startswith(f"for about {', '.join(sizes)} records the delta would not be spent")
+    assert said.startswith(f"with about {', '.join(sizes)} records the delta is paid for and not used")
     for n in auto.SIZES:
         drawn = choose(OFFICE, n, ApproxDP(0.99 * epsilon, 1e-9), ADD).cost  # a hundredth counts the records
         assert isinstance(drawn, PureDP) == (f"{n:,}" in sizes)
@@ -369,11 +369,12 @@ def test_a_delta_that_gains_little_is_not_praised():
     asked = Workload.marginals(coded(*[4] * 9), 2)
     many = auto.foretold(asked, None, PureDP(1.0), ADD).lines[1]
     with_delta = choose(asked, 1_000, ApproxDP(0.99, 1e-9), ADD).predictions[0]
-    assert f"for 1,000 records {with_delta.figures}" in many
+    alone = choose(asked, 1_000, PureDP(0.99), ADD).predictions[0]
+    assert f"with --delta 1e-09 and 1,000 records, {with_delta.figures}, instead of {alone.error:.3g}; with 100" in many
     assert "1,000,000" not in many  # it spoke of a million records before a table of 250
-    assert "; for about 100 records it would gain little; how many there are is private: --records N" in many
+    assert "; with 100 records there would be little difference. How many records there are is private here: if" in many
     known = auto.foretold(asked, 5_000, PureDP(1.0), ADD).lines[1]
-    assert "for 5,000 records answers off by" in known
+    assert "and 5,000 records, answers off by" in known
     assert "private" not in known
     assert "--delta" not in "".join(auto.foretold(asked, 100, PureDP(1.0), ADD).lines)
 
@@ -381,12 +382,12 @@ def test_a_delta_that_gains_little_is_not_praised():
 def test_where_the_delta_is_spent_for_sizes_between_others_it_is_said_why():
     cost = ApproxDP(0.03, 1e-9)
     asked = Workload.marginals(coded(*SHAPE), 2)
-    (said,) = [line for line in auto.foretold(asked, None, cost, ADD).lines if "the delta would" in line]
+    (said,) = [line for line in auto.foretold(asked, None, cost, ADD).lines if "the delta is" in line]
     spent = [isinstance(choose(asked, n, ApproxDP(0.0297, 1e-9), ADD).cost, ApproxDP) for n in auto.SIZES]
     assert spent == [True, False, True, False, False]
-    assert said.endswith("with them which noise is less")
+    assert said.endswith("and so does which noise is smaller)")
     (once,) = auto.foretold(OFFICE, None, ApproxDP(1.0, 1e-9), ADD).lines[1:]
-    assert once.endswith("it would")
+    assert once.endswith("it is used")
 
 
 def test_what_seems_nearer_than_what_is_chosen_says_why_it_is_not():
@@ -395,7 +396,7 @@ def test_what_seems_nearer_than_what_is_chosen_says_why_it_is_not():
     found = choose(asked, 10_000, ApproxDP(0.03, 1e-9), ADD)
     nearer = {p.mechanism: p for p in found.predictions if p.measure and p.measure < found.predictions[0].measure}
     assert (found.mechanism.name, set(nearer)) == ("maxent", {"records"})
-    assert "is a guess" in nearer["records"].why
+    assert "are a sample of the histogram that maxent fits" in nearer["records"].why
     assert str(found).count("not taken") == 1
 
 

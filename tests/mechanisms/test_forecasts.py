@@ -20,17 +20,19 @@ def test_a_forecast_is_one_line():
     records, cost = FittedRecords(), ApproxDP(1.0, 1e-9)
     size = memory.size(records.memory(PAIRS))
     assert forecast(records, PAIRS, cost, 50_000) == (
-        f"records takes about {rough(pace() * records.seconds(PAIRS, cost, 50_000))} s from here on; {size} of memory"
+        f"from here on records takes about {rough(pace() * records.seconds(PAIRS, cost, 50_000))} s,"
+        f" and {size} of memory"
     )
     assert forecast(records, PAIRS, cost, None) == (
-        f"records takes about {rough(pace() * records.seconds(PAIRS, cost, 10_000))} s from here on; {size} of memory"
+        f"from here on records takes about {rough(pace() * records.seconds(PAIRS, cost, 10_000))} s,"
+        f" and {size} of memory"
     )
     wide = Workload.marginals(coded(*[20] * 14), 3)
     known = [rough(pace() * records.seconds(wide, cost, n)) for n in (10_000, 100_000, 1_000_000)]
     assert len({*known}) > 1
     assert forecast(records, wide, cost, None) == (
-        f"records takes about {known[0]} s for 10,000, {known[1]} s for 100,000, {known[2]} s for 1,000,000 records"
-        f" from here on; {memory.size(records.memory(wide))} of memory"
+        f"from here on records takes about {known[0]} s with 10,000, {known[1]} s with 100,000 or {known[2]} s with"
+        f" 1,000,000 records, and {memory.size(records.memory(wide))} of memory"
     )
     assert [rough(s) for s in (0.2, 1.26, 12.3, 201.9, 3_349.0)] == ["1", "1", "12", "200", "3,300"]
     assert isinstance(records, Forecasting)

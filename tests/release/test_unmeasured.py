@@ -3,11 +3,15 @@
 from releases import PAIRS, released
 from worlds import PEOPLE
 
+from qrelease.inference.synopsis import MISSED
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.mechanisms.small_db.small_db import SmallDB
+from qrelease.mechanisms.weighted_records import FittedRecords
+from qrelease.privacy.costs import ApproxDP, PureDP
 from qrelease.queries.workload import Workload
+from qrelease.release.few_records import few_records
 from qrelease.release.report.page import html
 from qrelease.release.unmeasured import what_records_lack
 
@@ -30,6 +34,23 @@ def test_columns_that_nobody_asked_about_are_said_to_follow_the_schema():
 
 def test_of_small_databases_that_measure_answers_nothing_is_said():
     assert what_records_lack(released(SmallDB(size=4), asked=PAIRS)) == ()
+
+
+def test_a_release_has_in_python_what_the_terminal_says_of_it():
+    apart = released(Laplace(), asked=Workload.marginals(PEOPLE, [["sex", "age"]]))
+    assert apart.notes[:1] == what_records_lack(apart)
+    few = released(Laplace(), asked=PAIRS, cost=PureDP(1e-3))
+    assert few.notes == (few_records(few),)
+    assert few.notes[0].startswith("Half of the answers were measured no better than")
+    assert released(Laplace(), asked=PAIRS, cost=PureDP(10.0)).notes == ()
+
+
+def test_records_that_miss_their_measurements_are_not_to_be_used():
+    fitted = released(FittedRecords(weighted_records=4), asked=PAIRS, cost=ApproxDP(50.0, 1e-6))
+    assert fitted.synopsis.misfit > MISSED  # four records cannot follow what was measured so closely
+    assert f"by {fitted.synopsis.misfit:.3g} times its noise: use the answers" in fitted.notes[-1]
+    near = released(FittedRecords(), asked=PAIRS, cost=ApproxDP(1.0, 1e-6))
+    assert not any("times its noise" in note for note in near.notes)
 
 
 def test_that_records_do_not_follow_measured_sums_is_said():

@@ -1,5 +1,6 @@
 """What is checked before a charge, what tells statistics apart, and that a draw is that of the statistic itself."""
 
+import json
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -115,7 +116,8 @@ RIGHT = qr.EstimateResult(3.0, (2.0, 4.0), "none", "made up")
     [
         (3.0, "own returned an object of type float: its estimate must return EstimateResult"),
         (None, "own returned nothing: its estimate must return EstimateResult"),
-        (replace(RIGHT, value=np.int64(3)), "own returned as value what JSON cannot hold.*int64"),
+        (replace(RIGHT, value={3}), "own returned as value what JSON cannot hold.*set"),
+        (replace(RIGHT, value=np.float64("nan")), "own returned as value what JSON cannot hold"),
         (replace(RIGHT, interval=(0.0, np.inf)), "own returned as interval what JSON cannot hold"),
         (replace(RIGHT, measured=(3,)), "own returned as measured what is no tuple of Measured"),
     ],
@@ -127,6 +129,37 @@ def test_a_statistic_that_returns_what_is_no_estimate_is_told_so_and_that_it_was
             curator.estimate(Own(what), ONE)
     with qr.Ledger.open(None, ONE) as ledger:
         assert qr.Curator(TABLE, ledger, Entropy.insecure(0)).estimate(Own(RIGHT), ONE).value == 3
+
+
+def test_numbers_of_numpy_are_those_of_python():
+    numbers = {
+        "value": (np.array([3, 4]), (3, 4)),
+        "interval": ((np.float32(2.5), np.int64(4)), (2.5, 4)),
+        "typical": (np.float64(0.5), 0.5),
+        "choices": ({"bins": np.int32(7), "each": [np.int64(1)]}, {"bins": 7, "each": (1,)}),
+        "measured": ((qr.Measured("a", np.int64(3), "none"),), (qr.Measured("a", 3, "none"),)),
+    }
+    given = replace(RIGHT, **{name: of_numpy for name, (of_numpy, _) in numbers.items()})
+    with qr.Ledger.open(None, ONE) as ledger:
+        found = qr.Curator(TABLE, ledger, Entropy.insecure(0)).estimate(Own(given), ONE)
+    for name, (_, expected) in numbers.items():
+        assert getattr(found, name) == expected
+    assert {type(number) for number in found.value} == {int}
+    assert qr.Estimate.from_json(json.loads(json.dumps(found.to_json()))).interval == (2.5, 4)
+
+
+def test_an_error_in_a_statistic_s_own_code_says_that_and_where_it_was_charged(tmp_path):
+    class Wrong(Own):
+        def estimate(self, private, cost):
+            return private.nothing_of_this_name
+
+    with qr.Ledger.open(tmp_path / "people.ledger", ONE) as ledger:
+        with pytest.raises(AttributeError, match="nothing_of_this_name") as raised:
+            qr.Curator(TABLE, ledger, Entropy.insecure(0)).estimate(Wrong(), ONE)
+        assert ledger.spent == ONE
+    assert raised.value.__notes__ == [
+        f"qrelease: epsilon=1 was charged to {tmp_path / 'people.ledger'}: it stays spent"
+    ]
 
 
 def test_a_statistic_that_lacks_a_method_or_takes_other_arguments_is_refused_before_the_charge():

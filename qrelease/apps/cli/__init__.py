@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
     arguments, unknown = _parser(given).parse_known_args(given)
     if unknown:  # argparse would point to the help of `qrelease`, which has none of a command's options
-        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{_repeated(arguments.parser, given)}")
     run: Callable[[argparse.Namespace], int | None] = arguments.run
 
     def stands(*, quiet: bool = False) -> str:
@@ -101,6 +101,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"qrelease: interrupted{stands()}", file=sys.stderr)
         return 128 + int(stop.args[0] if stop.args else signal.SIGINT)
     return code or 0
+
+
+def _repeated(parser: argparse.ArgumentParser, given: Sequence[str]) -> str:
+    """How to give an option several values, where a word stands behind its one value; empty where none does."""
+    for place, name in enumerate(given[:-2]):
+        option = next((a for a in parser._actions if name in a.option_strings), None)
+        if isinstance(option, argparse._AppendAction) and not given[place + 2].startswith("-"):
+            return f"; {name} takes one value, so repeat it for each: {name} {option.metavar} {name} {option.metavar}"
+    return ""
 
 
 # What pathlib (before Python 3.13) and numba raise as RuntimeError, and what helps.

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from qrelease.privacy.ledger_entries import Entry
 
 
-_LESS = (
-    "(left is what can still be bought; charges in rho add up at an order fixed at the first of them, so spent and left"
-    " come to less than the total, see docs/how-to/budget.md)"
-)
-
 _OLD_RAISE = (
     "(an earlier version let more be spent after a raise than it should have: what holds is {}, and nothing more can be"
     " charged before the total is raised beyond it)"
@@ -71,8 +66,8 @@ def _show(arguments: argparse.Namespace) -> None:
             alone = zcdp_epsilon(rho.rho, delta)
             print(f"        or {_at_most(rho)}: a release of epsilon={alone:.3g} at delta={delta:.6g} by itself")
         history = ledger.history()
-        if "delta" in ledger.total.to_json() and any("rho" in entry.cost.to_json() for entry in history):
-            print(f"        {_LESS}")
+        if ledger.note:
+            print(f"        ({ledger.note})")
         made = releases(ledger)
         for run in [[entry] for entry in history] if arguments.all else _runs(history):
             print(_line(run, delta), _release(run, made), sep="")

@@ -82,6 +82,8 @@ def make_both(arguments: argparse.Namespace, mechanism: Mechanism) -> None:
             spent, total = ledger.spent, ledger.total
     print(found)
     print(wrote(out))
+    for note in found.notes:
+        print(note)
     if arguments.insecure_seed is None or arguments.ledger:
         print(f"spent in all: {told(spent)} of {told(total)} (ledger {ledger_path(arguments)})")
     warn_of_delta(cost)

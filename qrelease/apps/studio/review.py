@@ -37,6 +37,7 @@ class Review:
     rules     the `[[impossible]]` entries of a schema that was there
     columns   entries that were drafted, which are read off the data; or those of a schema that was there
     left_out  why a column has no draft
+    doubts    numbers of a drafted column that may mean missing
     reviewed  whether they come from a schema that was there
     person    the `[person]` of that schema
     schema    the file of that schema
@@ -46,6 +47,7 @@ class Review:
     header: tuple[str, ...]
     columns: tuple[dict[str, Any], ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    doubts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rules: tuple[dict[str, Any], ...] = ()
     reviewed: bool = False
     person: dict[str, Any] | None = None
@@ -57,7 +59,7 @@ class Review:
         with without_values(data, ()):
             found = drafted(data)
         entries = _plain(tomllib.loads(found.text)["attribute"])
-        return cls(data, found.header, tuple(entries), found.left_out)
+        return cls(data, found.header, tuple(entries), found.left_out, found.doubts)
 
     @classmethod
     def of_schema(cls, data: Path, schema: Path) -> Review:
@@ -70,16 +72,17 @@ class Review:
         if absent:
             raise InvalidInput(f"{data.name} has no column {absent[0]!r}, which the schema {schema.name} has")
         rules, columns = tuple(content.get("impossible", ())), tuple(content["attribute"])
-        return cls(data, header, columns, {}, rules, True, content.get("person"), schema)
+        return cls(data, header, columns, {}, {}, rules, True, content.get("person"), schema)
 
     def to_json(self) -> dict[str, Any]:
-        """For the page. What is read off the data is in the entries that are not reviewed, and in `left_out`."""
+        """For the page. What is read off the data is in the entries that are not reviewed, `left_out` and `doubts`."""
         return {
             "file": self.data.name,
             "dataset": dataset_name(self.data),
             "header": self.header,
             "columns": self.columns,
             "left_out": [{"name": name, "why": why} for name, why in self.left_out.items()],
+            "doubts": self.doubts,
             "reviewed": self.reviewed,
             "person": self.person,
             "rules": len(self.rules),

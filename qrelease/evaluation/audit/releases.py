@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -21,7 +19,7 @@ from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit.features import Named, leaves
 from qrelease.evaluation.audit.inputs import table_pairs
-from qrelease.evaluation.audit.sampling import CONFIDENCE, counted, judged, worst_of
+from qrelease.evaluation.audit.sampling import CONFIDENCE, counted, foretell, judged, worst_of
 from qrelease.evaluation.audit.verdict import Audit
 from qrelease.inference.measurement import Measurement
 from qrelease.mechanisms.base import Mechanism, check_result
@@ -40,8 +38,6 @@ _TRIED_PAIRS: Final = 4
 """And of a larger universe so many pairs that differ most in their answers."""
 
 _PILOT_SHARE: Final = 0.1
-_TIMED_RUNS: Final = 100
-_LONG_SECONDS: Final = 30.0
 
 
 def audit_mechanism(
@@ -193,16 +189,6 @@ def _answers(workload: Workload, table: Table) -> Floats:
     """The exact answers (k,)."""
     counts = dict(zip(workload.sets, table.counts(workload.sets), strict=True))
     return np.concatenate([g.queries.apply(counts[g.axes]) * g.queries.unit for g in workload.groups])
-
-
-def foretell(run: Callable[[Table, WordSource], object], table: Table, runs: int) -> None:
-    """Say how long so many runs take, where that is long: by a hundred runs, whose draws are no part of them."""
-    source, started = Entropy(), time.perf_counter()
-    for _ in range(_TIMED_RUNS):
-        run(table, source)
-    each = (time.perf_counter() - started) / _TIMED_RUNS
-    if runs * each > _LONG_SECONDS:
-        print(f"qrelease: {runs:,} runs, about {runs * each / 60:,.1f} minutes in all", file=sys.stderr, flush=True)
 
 
 def released(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
@@ -27,6 +29,13 @@ _MIN_SAMPLES: Final = 100
 
 _LINE_SECONDS: Final = 30.0
 """Between two lines that say how far it is, where nobody looks at a terminal."""
+
+_LONG_SECONDS: Final = 30.0
+"""From which on it is said beforehand how long an audit takes."""
+
+_TIMED_RUNS, _TIMED_SECONDS = 100, 2.0
+"""Runs by which that is known, or fewer that take so long."""
+
 _MAX_LEARNING_RUNS: Final = 1 << 17
 _MAX_CHOOSING_RUNS: Final = 1 << 19
 """Runs that scores are learned from, and runs that choose the event: at most, on each input."""
@@ -73,6 +82,9 @@ def audit(
     Clopper-Pearson bound, each wrong with probability at most (1 - confidence)/2. No other event is tested there, so
     the choice costs nothing, however wide.
 
+    An audit that takes longer than half a minute says so on stderr before it begins, and how far it is; for that a
+    mechanism that is not `vectorised` is run up to a hundred times more.
+
     Parameters
     ----------
     mechanism
@@ -113,8 +125,28 @@ def audit(
     """
     runs = whole("samples", samples, least=_MIN_SAMPLES)
     source = Entropy() if entropy is None else entropy
+    check_cost(claim)
+    positive_probability("confidence", confidence)
+    if not isinstance(mechanism, Vectorised):
+        foretell(mechanism, first, 2 * runs)
     with counted(2 * runs) as bar:
         return judged(mechanism, first, second, claim, samples=runs, confidence=confidence, entropy=source, bar=bar)
+
+
+def foretell(mechanism: Callable[[Data, WordSource], object], data: Data, runs: int) -> None:
+    """Say how long so many runs take, where that is long: by some runs whose draws are no part of them.
+
+    The first one, which may compile something, is not timed.
+    """
+    source, made = Entropy(), 0
+    mechanism(data, source)
+    started = time.perf_counter()
+    while made < _TIMED_RUNS and (not made or time.perf_counter() - started < _TIMED_SECONDS):
+        mechanism(data, source)
+        made += 1
+    seconds = runs * (time.perf_counter() - started) / made
+    if seconds > _LONG_SECONDS:
+        print(f"qrelease: {runs:,} runs, about {seconds / 60:,.1f} minutes in all", file=sys.stderr, flush=True)
 
 
 def counted(runs: int, what: str = "runs") -> Any:

@@ -233,6 +233,25 @@ def test_an_option_of_another_command_points_to_the_help_of_this_one(capsys: pyt
     assert told == "qrelease plan: unrecognized arguments: --out-format csv (see qrelease plan --help)\n"
 
 
+@pytest.mark.parametrize(
+    ("given", "unknown"),
+    [
+        (["people.csv", "--schema", "s", "--numbers", "mean:a", "mean:b", "--epsilon", "1"], "mean:b"),
+        (["--schema", "s", "--numbers", "mean:a", "mean:b", "--epsilon", "1", "people.csv"], "people.csv"),
+    ],
+)
+def test_an_option_with_a_second_value_says_how_it_is_repeated(
+    given: list[str], unknown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["release", *given])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        f"qrelease release: unrecognized arguments: {unknown}; --numbers takes one value, so repeat it for each:"
+        " --numbers Q --numbers Q (see qrelease release --help)\n"
+    )
+
+
 def test_a_ledger_that_is_a_link_to_itself_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "own.ledger").symlink_to("own.ledger")
     command = ["release", "people.csv", "--schema", "people.toml", "--epsilon", "1", "--ledger", "own.ledger"]

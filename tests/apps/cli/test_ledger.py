@@ -61,6 +61,8 @@ def test_where_rho_was_spent_it_is_said_why_spent_and_left_are_less_than_the_tot
             ledger.charge(cost, "something")
             assert main(["ledger", "show", "l"]) == 0
             assert ("spent and left come to less than the total" in capsys.readouterr().out) == told
+            assert ("left is what can still be bought" in repr(ledger)) == told
+            assert ("docs/how-to/budget.md" in ledger._repr_html_()) == told
         assert ledger.spent
         assert ledger.remaining
         assert ledger.spent.to_json()["epsilon"] + ledger.remaining.to_json()["epsilon"] < 1

@@ -250,7 +250,9 @@ def test_auto_says_what_it_took_and_why(folder: Path, capsys: pytest.CaptureFixt
     capsys.readouterr()
     assert release("--records", "400", "-v", "--total-epsilon", "1", "--ledger", "other", out="again") == 0
     shown = capsys.readouterr()
-    assert "qrelease: auto would take maxent, with a synthetic table: for 400 records answers off by about" in shown.err
+    assert (
+        "qrelease: auto would take maxent, with a synthetic table: with 400 records answers off by about" in shown.err
+    )
     printed = shown.out.splitlines()
     assert printed[1].startswith("chosen maxent: ")
     assert any(line.startswith("not gaussian: cannot run: Gaussian noise needs a delta") for line in printed)
@@ -460,7 +462,7 @@ def test_what_a_long_release_takes_is_said_before_it_starts(
         with pytest.raises(ZeroDivisionError):
             release("--mechanism", "records", "--delta", "1e-6", "--neighbours", neighbours, out=f"out{rows}")
     for line in said:
-        assert re.fullmatch(r"qrelease: records takes about \d.* of memory\n", line)
+        assert re.fullmatch(r"qrelease: from here on records takes about \d.* of memory\n", line)
         assert line.count("\n") == 1
     table = Table.read_csv(folder / "people.csv", folder / "people.toml")
     told = len(table) if neighbours == "replace-one" else None
@@ -579,7 +581,7 @@ def test_what_measures_numbers_and_what_counts_are_named_alike_everywhere(with_h
     if mechanism == "auto":
         assert f"\ncounts: chosen {made.rpartition(' ')[2]}: " in told.out
         assert "qrelease: counts: " in told.err
-    assert ("qrelease: counts: maxent takes about" in told.err) or mechanism != "maxent"
+    assert ("qrelease: counts: from here on maxent takes about" in told.err) or mechanism != "maxent"
     assert f"<strong>{made}</strong>" in (with_hours / "out" / "report.html").read_text()
     assert main(["card", "out", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["mechanism"]["name"] == made

@@ -20,7 +20,10 @@ def test_on_the_command_line(tmp_path, capsys):
     given = files(tmp_path)
     asked = ["release", *given, "--parent", str(tmp_path / "planes.csv"), "--both", "--mechanism", "maxent"]
     assert main([*asked, "--out", str(tmp_path / "out")]) == 0
-    assert "spent in all" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "spent in all" in told
+    assert "\nchildren: those of one parent are independent of each other, given its columns\n" in told
+    assert "independent of each other in synthetic records" not in told  # all pairs of columns were measured
     with (tmp_path / "out" / "parents.csv").open() as parents, (tmp_path / "out" / "children.csv").open() as children:
         planes, flights = list(csv.DictReader(parents)), list(csv.DictReader(children))
     assert set(planes[0]) == {"plane", "kind", "age", CHILDREN}

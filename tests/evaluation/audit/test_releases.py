@@ -1,6 +1,7 @@
 """Audits of whole releases: what they read, and what they acquit and convict."""
 
 import re
+import time
 from dataclasses import dataclass, replace
 
 import broken
@@ -18,7 +19,7 @@ from qrelease.evaluation.audit import (
     released,
 )
 from qrelease.evaluation.audit.features import leaves
-from qrelease.evaluation.audit.releases import foretell
+from qrelease.evaluation.audit.sampling import foretell
 from qrelease.inference.weighted_records import WeightedRecords
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.gaussian import Gaussian
@@ -228,6 +229,24 @@ def test_what_a_mechanism_tells_beside_its_answers_is_audited_too(where):
     found = audit_mechanism(Telling(where), ONE, Neighbours.ADD_REMOVE, samples=1_000, entropy=Entropy.insecure(3))
     assert found.convicted
     assert found.epsilon > 3
+
+
+def test_a_long_audit_of_a_function_says_so_before_it_begins(capsys):
+    called = [0]
+
+    def slow(data, entropy):
+        called[0] += 1
+        if called[0] == 30:
+            raise InterruptedError
+        time.sleep(0.1)
+        return data
+
+    with pytest.raises(InterruptedError):
+        audit(slow, 0, 1, ONE, samples=3_000)
+    (told,) = re.findall("qrelease: 6,000 runs, about (.*) minutes in all\n", capsys.readouterr().err)
+    assert 10 <= float(told) < 30
+    audit(lambda data, entropy: data, 0, 1, ONE, samples=1_000)
+    assert "minutes in all" not in capsys.readouterr().err
 
 
 def test_a_long_audit_says_how_long_it_takes(capsys):

@@ -118,7 +118,7 @@ def test_ranges_that_cannot_be_searched_are_refused(free_memory):
     refused(SmallDB(size=20), table, asked, TooLarge, f"{beyond}$")
     refused(SmallDB(alpha=0.01), table, asked, TooLarge, beyond + r" \(alpha=0\.\d+ takes no more\)$")
     wide = random_table(coded(*[2] * 20), 50, 0)
-    refused(SmallDB(), wide, Workload.marginals(wide.domain, 1), TooLarge, "it looks at each query in each cell")
+    refused(SmallDB(), wide, Workload.marginals(wide.domain, 1), TooLarge, "it evaluates every query in every cell")
     free_memory(1 << 28)
     refused(SmallDB(), table, asked, OutOfMemory, "a list or a search of small databases: about")
     SmallDB(size=2).check(asked, ONE, ADD)

@@ -53,7 +53,7 @@ const kept = (entry) => Object.keys(entry).some((key) => !EDITED.includes(key)) 
   (entry.categories !== undefined && !Array.isArray(entry.categories)) || (entry.bins !== undefined && spelled(entry.bins) === null) || (entry.kind === "date" && entry.within !== undefined);
 
 class Card {
-  constructor(entry, reviewed, id) {
+  constructor(entry, reviewed, id, doubts = []) {
     this.entry = entry;
     this.fixed = kept(entry);
     const field = (name, label, input, help) => {
@@ -93,7 +93,7 @@ class Card {
       this.categories.addEventListener("change", () => this.offer());
       if (reviewed) this.start();
     }
-    const read = make("div", { className: "read" }, make("h2", {}, make("span", { className: "mark", textContent: reviewed ? "as the schema says" : "read off the data" })), ...this.seen());
+    const read = make("div", { className: "read" }, make("h2", {}, make("span", { className: "mark", textContent: reviewed ? "as the schema says" : "read off the data" })), ...this.seen(doubts));
     if (!reviewed && !this.fixed) read.append(make("p", {}, this.copy = make("button", { type: "button", textContent: "Start from this", "aria-label": `Start ${entry.name} from what was read off the data` })));
     const decide = make("p", { className: "decide" }, box("agreed", "Reviewed: this is public knowledge"), box("dropped", "Leave this column out"));
     this.agreed.checked = reviewed;
@@ -107,12 +107,13 @@ class Card {
   }
 
   // What the draft says, as lines.
-  seen() {
+  seen(doubts) {
     const { kind, categories, bins, missing, ordered, integer } = this.entry;
     const lines = [];
     if (Array.isArray(categories)) lines.push(["Values that occur", make("span", { className: "chips" }, ...categories.map((c) => make("span", { textContent: c || EMPTY })))]);
     if (bins !== undefined && spelled(bins) !== null) lines.push([Array.isArray(bins) ? "Bins, by the values that occur" : "Around the extremes that occur", spelled(bins)]);
     if (missing?.length) lines.push(["Taken for missing", listed(missing)]);
+    if (doubts.length) lines.push(["Taken for values: do these mean missing?", listed(doubts)]);
     const written = (WRITTEN[kind] ?? []).filter((key) => this.entry[key] !== undefined).map((key) => `${key} “${this.entry[key]}”`);
     if (written.length) lines.push(["Written with", written.join(", ")]);
     const about = [KINDS[kind] ?? kind, integer ? "whole" : "", ordered ? "ordered" : ""].filter((t) => t).join(", ");
@@ -194,7 +195,7 @@ function told() {
 
 // The cards of a file.
 export function show(review) {
-  cards = review.columns.map((entry, i) => new Card(entry, review.reviewed, `column-${i}`));
+  cards = review.columns.map((entry, i) => new Card(entry, review.reviewed, `column-${i}`, review.doubts[entry.name]));
   one("cards").replaceChildren(...cards.map((c) => c.element));
   one("warning").hidden = review.reviewed;
   one("start-all").hidden = review.reviewed;
