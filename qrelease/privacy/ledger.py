@@ -443,6 +443,25 @@ class Ledger:
         with self._store.reading():
             return key is not None and self._store.with_key(checked_text("key", key)) is not None
 
+    def holds(self, charge: Charge) -> bool:
+        """Whether a charge is an entry of this ledger.
+
+        Other than a key, which two ledgers may know of charges on the same terms, its number and its time are compared.
+
+        Parameters
+        ----------
+        charge : Charge
+            As this ledger, or another, returned it.
+
+        Returns
+        -------
+        bool
+            True also where the charge's answer is not stored yet.
+        """
+        with self._store.reading():
+            known = self._store.with_key(checked_text("key", charge.key))
+        return known is not None and (known.id, known.time) == (charge.id, charge.time)
+
     def _note(self, known: Row | None, row: Row, rows: TableDigests | None, *, keyed: bool, changed_rows: bool) -> None:
         """Write down for which table a charge or session is; `LedgerError` if a known one was for another.
 

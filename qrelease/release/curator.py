@@ -531,7 +531,7 @@ class Curator:
         """Raise `InvalidInput` where a schema is not that of the table, or was not charged to this ledger."""
         if learned.domain != self.domain:
             raise InvalidInput("the table is not over the schema that was learned: take table.viewed(learned.domain)")
-        if not self._ledger.knows(learned.charge.key):
+        if not self._ledger.holds(learned.charge):
             raise InvalidInput("the schema was charged to another ledger: learn here")
 
     def _learned_before(self) -> tuple[SchemaCost, ...]:

@@ -82,6 +82,23 @@ def test_a_schema_that_was_handed_on_is_known_without_the_ledgers_draws(tmp_path
             Curator(viewed, other).pay(*made, learned=first, changed_rows=True)
 
 
+def test_a_schema_that_another_ledger_was_charged_for_on_the_same_terms_is_refused(tmp_path):
+    """Both know the key of the charge: it is of the schema, the cost and the records, which are the same."""
+    table = Table.from_frame(frame(), Domain((OPEN["hours"],)))
+    with (
+        Ledger.open(tmp_path / "one.ledger", PureDP(1.0), dataset="towns") as one,
+        Ledger.open(tmp_path / "two.ledger", PureDP(1.0), dataset="towns") as two,
+    ):
+        first, second = (Curator(table, ledger).learn(OWN) for ledger in (one, two))
+        assert two.knows(first.charge.key)
+        assert (two.holds(first.charge), two.holds(second.charge)) == (False, True)
+        made = Laplace(), Workload.marginals(first.domain, 1), PureDP(0.5)
+        with pytest.raises(InvalidInput, match="charged to another ledger"):
+            Curator(table.viewed(first.domain), two).pay(*made, learned=first, changed_rows=True)
+        assert two.spent == OWN
+        Curator(table.viewed(first.domain), one).pay(*made, learned=first, changed_rows=True)
+
+
 def test_who_was_not_told_claims_no_more_than_is_known(tmp_path):
     with Ledger.open(None, PureDP(1.0), dataset="towns") as ledger:
         release, _ = released_after(ledger, tmp_path, Entropy.insecure(1))
