@@ -360,7 +360,10 @@ def _chosen_wrongly(release: Release) -> str | None:
     if [asked.get(text) for text in listed] != [str(choices.question) for choices in sums.chosen]:
         chosen = "; ".join(str(choices.question) for choices in sums.chosen)
         return f"quantiles were chosen of {chosen}, and the parameters say of {'; '.join(listed)}"
-    return contradiction(sums.chosen, cost, paid, release.unit.relation)
+    weights = said.get("weights", [1] * len(listed))  # equal, before they were told
+    if not isinstance(weights, list) or len(weights) != len(listed) or not all(isinstance(w, int) for w in weights):
+        return f"{len(listed)} questions' quantiles were chosen, and the weights of their shares are no such list"
+    return contradiction(sums.chosen, cost, weights, paid, release.unit.relation)
 
 
 def _unpaid(release: Release, payers: Sequence[Spend]) -> list[Measurement]:

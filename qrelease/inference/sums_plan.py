@@ -142,8 +142,7 @@ class SumsPlan:
 
         Of two plans under one relation it says which has the smaller error bars.
         """
-        unit, parameter = calibrated(1, cost)
-        found: Floats = np.array(self.ratios) * np.array(self.alone) * float(parameter) ** (2 / unit.order)
+        found: Floats = np.array(self.ratios) * np.array(self.alone) * unit_error(cost)
         return found
 
     @classmethod
@@ -191,6 +190,12 @@ class SumsPlan:
         first = list(dict.fromkeys(p.measure for p in parts))  # whose values are made of the records once
         ordered = tuple(sorted(parts, key=lambda p: first.index(p.measure)))
         return cls(ordered, tuple(ratios.tolist()), tuple(alone.tolist()))
+
+
+def unit_error(cost: Cost) -> float:
+    """By what `SumsPlan.alone` is multiplied under a cost: σ² or b² of what moves one number by 1."""
+    unit, parameter = calibrated(1, cost)
+    return float(float(parameter) ** (2 / unit.order))
 
 
 @dataclass(frozen=True, eq=False)

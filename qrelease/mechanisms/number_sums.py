@@ -24,13 +24,16 @@ expected to have a larger error because there was a δ. All of that is public.
 
 *Quantiles* are read off planned counts by group and bin, or chosen by the exponential mechanism (`quantile_choices`,
 which predicts the errors of both from public facts, the number of records among them: where that is not told, they are
-read off counts). They are chosen, for a share of what the sums may spend, where by these predictions they are clearly
-nearer, no other question of the release is off by more than a twentieth more than by counts alone, and all on average
-by less: of some shares the best is taken. A share that is less than what questions by group have of the cost by their
-weights is taken only where no larger one is good: that a choice is predicted to be exact says little, as groups may be
-smaller than those predicted for. Everybody together is one group of a known size: such a quantile may have the smallest
-share that is good. Of a chosen question the plan has the numbers of its groups' records; what is thereby freed is for
-the others, none of which is planned to be further off at the same cost.
+read off counts). They are chosen, each for a share of its own of what the sums may spend, where by these predictions
+they are clearly nearer. What errors are worth is the mean logarithm of their ratios to those by counts, and, of each
+question that is off by more than it would be if all were asked one at a time (by a choice without an interval, or a
+plan of its own, for an even part of the cost; a marginal for its weight's), that ratio's logarithm besides: of all
+shares in sixty-fourths the best are taken.
+No other question may be predicted to be off by more than a twentieth more than by counts alone,
+unless it stays below what it would have one at a time, and its squared error below twice that by counts. A share of a
+question by group that is less than its weight's is taken only where no larger one is good: groups may be smaller than
+those predicted for. Everybody together is one group of a known size: such a quantile may have the smallest share that
+is good. Of a chosen question the plan has the numbers of its groups' records; what is thereby freed is for the others.
 
 *Learned bounds.* At the edges of the column's bins, by the exponential mechanism, or permute-and-flip: the lower and
 the upper one such that about so many records are beyond as the noise on their sums is worth, for moving a bound by one
@@ -42,7 +45,7 @@ from the many bins that all records are on one side of.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Literal, final, get_args
@@ -50,7 +53,7 @@ from typing import Any, Final, Literal, final, get_args
 import numpy as np
 
 from qrelease._util import memory
-from qrelease._util.typing import Ints
+from qrelease._util.typing import Floats, Ints
 from qrelease._util.validate import natural, probability
 from qrelease.data import predicates
 from qrelease.data.domain import Domain
@@ -61,14 +64,14 @@ from qrelease.inference.measurement import Measurement
 from qrelease.inference.number_tables import MeasuredSums
 from qrelease.inference.residual_synopses import Linear, Modelled
 from qrelease.inference.residuals import Estimates, subsets
-from qrelease.inference.sums_plan import SumsPlan, shares_of
+from qrelease.inference.sums_plan import SumsPlan, shares_of, unit_error
 from qrelease.mechanisms.base import Mechanism, MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.quantile_choices import (
+    Foretold,
     can_choose,
     check_choices,
     choose_quantiles,
-    error_ratio,
     foreseen_choices,
 )
 from qrelease.noise.calibration import better_rule, calibrated, currency, selection_epsilon
@@ -87,14 +90,20 @@ _RAISES: Final = 8
 _BEYOND: Final = 1.05
 """As if they were off by so much more: the weights come near what is enough, and would not reach it."""
 
-_SHARES: Final = (0.02, 0.03, 0.04, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-"""Of what the sums may spend, that are tried for chosen quantiles."""
+_PARTS: Final = 64
+"""What the sums may spend is divided in so many parts, at least, between what is measured and each chosen question."""
+
+_TRIED: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 60)
+"""Parts that are tried for one chosen question."""
 
 _CLEARLY: Final = 0.8
 """A quantile is chosen where the squared error is then predicted to be at most this part of that by counts."""
 
 _NO_WORSE: Final = 1.05**2
-"""The most that the squared error of a question may be predicted to be multiplied by, for choices beside it."""
+"""What the squared error of a question may be predicted to be multiplied by, for choices beside it, in any case."""
+
+_MUCH_WORSE: Final = 2.0
+"""The same where it stays below what the question would have if it were asked by itself, for its part of the cost."""
 
 _ALL_SIZES: Final = 8
 """Questions, up to which every number of those that gain most is tried; of more all, a half, a quarter and one."""
@@ -102,8 +111,8 @@ _ALL_SIZES: Final = 8
 _OF_GROUPS: Final = 1 / 16
 """Weight of the numbers of groups' records, of which no one asked, beside that of a question."""
 
-_NEGLIGIBLE: Final = 1e-12
-"""A ratio of squared errors, whose logarithm is taken."""
+_TINY: Final = 1e-12
+"""A squared error, by which others are divided."""
 
 _CELL: Final = 64
 """Bytes of a cell of a table while it is measured."""
@@ -124,6 +133,7 @@ class Division:
               where there is such a plan
     choosing  what the choices of quantiles spend, where there are any
     chosen    the questions whose quantiles are chosen
+    weights   of the shares that each of these has in what is for choosing, in whole numbers
     """
 
     learning: PureDP | ZCDP | None
@@ -132,6 +142,7 @@ class Division:
     instead: PureDP | None = None
     choosing: PureDP | ZCDP | None = None
     chosen: tuple[str, ...] = ()
+    weights: tuple[int, ...] = ()
 
 
 @final
@@ -276,7 +287,7 @@ class NumberSums:
         for part in plan.parts:
             part.noise(division.sums, neighbours)
         if division.choosing is not None:
-            check_choices(_parsed(domain, division.chosen), division.choosing)
+            check_choices(_parsed(domain, division.chosen), division.choosing, division.weights)
 
     def foreseen(
         self, workload: Workload, cost: Cost, neighbours: Neighbours, records: int, place: float = 0.0
@@ -315,7 +326,8 @@ class NumberSums:
             exact = part.group.queries.apply(np.full(cells, each))
             measured.append(Measurement(part.group, exact, part.noise(division.sums, neighbours)[0]))
         public = float(records) if neighbours is Neighbours.REPLACE_ONE else None
-        chosen = tuple(foreseen_choices(_parsed(domain, division.chosen), division.choosing, neighbours, records))
+        asked = _parsed(domain, division.chosen), division.choosing, division.weights
+        chosen = tuple(foreseen_choices(*asked, neighbours, records))
         return MeasuredSums(domain, tuple(self.questions), self.clips, parts, tuple(measured), public, chosen)
 
     def of_counts(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> Cost:
@@ -350,8 +362,13 @@ class NumberSums:
         choices: dict[str, Any] = {"shares": shares_of(plan.parts)}
         chosen: tuple[ChosenQuantiles, ...] = ()
         if division.choosing is not None:
-            chosen = choose_quantiles(private, _parsed(private.domain, division.chosen), division.choosing)
-            choices["chosen_quantiles"] = {"questions": list(division.chosen), "cost": division.choosing.to_json()}
+            questions = _parsed(private.domain, division.chosen)
+            chosen = choose_quantiles(private, questions, division.choosing, division.weights)
+            choices["chosen_quantiles"] = {
+                "questions": list(division.chosen),
+                "cost": division.choosing.to_json(),
+                "weights": list(division.weights),
+            }
         if self.mechanism is not None:
             assert division.counts is not None
             inner = self.mechanism.release(private, workload, division.counts)
@@ -470,11 +487,13 @@ def with_choices(sums: NumberSums, workload: Workload, division: Division, neigh
     asked = tuple(sums.questions), clips, sums.share, sums.mechanism is None, workload
     anyway, whole = sums.quantiles == "exponential", currency(division.sums)
     found = _best_choice(asked, division.sums, whole, division.instead, neighbours, sums.records, anyway)
+    if found is None and anyway:
+        raise InvalidInput(f"{whole} is too small for choices of quantiles: ask less, or give more budget")
     if found is None:
         return division
-    share, chosen = found
-    choosing, rest = split(whole, [share, 1 - share])
-    return replace(division, sums=rest, instead=None, choosing=choosing, chosen=chosen)
+    chosen, weights, rest = found
+    choosing, rest_of_it = split(whole, [sum(weights), rest])
+    return replace(division, sums=rest_of_it, instead=None, choosing=choosing, chosen=chosen, weights=weights)
 
 
 @lru_cache(maxsize=16)
@@ -486,8 +505,10 @@ def _best_choice(
     neighbours: Neighbours,
     records: int | None,
     anyway: bool,
-) -> tuple[float, tuple[str, ...]] | None:
-    """Which questions' quantiles are best chosen, and for what share of the cost; None where none is.
+) -> tuple[tuple[str, ...], tuple[int, ...], int] | None:
+    """Which questions' quantiles are best chosen, for how many parts of the cost each, and how many are left.
+
+    None where it is best to choose none.
 
     anyway  choose all that can be, for the best of the shares
     """
@@ -495,36 +516,93 @@ def _best_choice(
     domain = workload.domain
     questions = _parsed(domain, texts)
     plan = _planned(*asked, cost, instead, neighbours)
-    errors = plan.errors(cost)
     zeros = tuple(
         Measurement(p.group, np.zeros(p.group.queries.count), p.noise(cost, neighbours)[0]) for p in plan.parts
     )
     measured = MeasuredSums(domain, texts, dict(clips), plan.parts, zeros, float(records or 0))
-    spread = {i: measured.rank_spread(q) for i, q in enumerate(questions) if can_choose(q)}
+    foretold = {
+        i: Foretold.of(q, measured.rank_spread(q), neighbours, records)
+        for i, q in enumerate(questions)
+        if can_choose(q)
+    }
+    one = split(whole, len(texts))[0]  # what each question has where they are asked one at a time
+    by_counts, noise = plan.errors(cost), plan.errors(cost)
+    weights = np.full(len(plan.alone), share / len(texts))
+    weights[len(texts) :] = (1 - share) / max(len(plan.alone) - len(texts), 1)
+    alone = np.array(plan.alone) * unit_error(one)
+    if together:
+        alone[len(texts) :] = np.array(plan.alone[len(texts) :]) * unit_error(
+            split(whole, [weights[-1], 1 - weights[-1]])[0]
+        )
+    for i, each in foretold.items():
+        by_counts[i], alone[i] = each.by_counts(), each.by_choice(one, value_alone=True)
+    by_counts = np.maximum(by_counts, _TINY)
 
-    def ratio(i: int, part: float, among: int) -> float:
-        spent = split(split(whole, [part, 1 - part])[0], among)[0]
-        return error_ratio(questions[i], spread[i], spent, neighbours, records)
+    def value(found: Floats, at: Ints) -> Floats:
+        """What errors of some questions are worth: less is better."""
+        worse = np.maximum(found / np.maximum(alone[at], _TINY), 1.0)
+        worth: Floats = weights[at] * np.log(found / by_counts[at]) + np.log(worse)
+        return worth
 
+    most = np.maximum(alone, _NO_WORSE * by_counts)
+    most[: len(texts)] = np.minimum(most, _MUCH_WORSE * by_counts)[: len(texts)]
+    as_counted = float(value(by_counts, np.arange(len(by_counts))).sum())
     fair = (share if together else 0.99) / len(texts)
-    weights = np.full(len(errors), share / len(texts))
-    weights[len(texts) :] = (1 - share) / max(len(errors) - len(texts), 1)
-    by_ratio = sorted(spread, key=lambda i: ratio(i, fair, 1))
-    some = by_ratio if anyway else [i for i in by_ratio if ratio(i, _SHARES[-1], 1) <= _CLEARLY]
-    best: tuple[tuple[bool, float], float, tuple[str, ...]] | None = None
+    gains = {i: each.by_choice(split(whole, [fair, 1 - fair])[0]) / by_counts[i] for i, each in foretold.items()}
+    order = sorted(gains, key=lambda i: gains[i])
+    largest = split(whole, [_TRIED[-1], _PARTS - _TRIED[-1]])[0]
+    some = order if anyway else [i for i in order if foretold[i].by_choice(largest) <= _CLEARLY * by_counts[i]]
+    best: tuple[tuple[bool, float], tuple[str, ...], tuple[int, ...], int] | None = None
     for among in (some[:size] for size in ([len(some)] if anyway else _sizes(len(some)))):
-        chosen = tuple(texts[i] for i in sorted(among))
-        other = _planned(*asked, whole, None, neighbours, chosen)
-        by_group = anyway or any(questions[i].by for i in among)
-        least = min(fair * len(among) * by_group, _SHARES[-1]) * (1 - _NEGLIGIBLE)
-        for part in (tried for tried in _SHARES if tried >= least or not anyway):
-            ratios = other.errors(split(whole, [part, 1 - part])[1]) / np.where(errors > 0, errors, np.inf)
-            ratios[among] = [ratio(i, part, len(among)) for i in among]
-            good = ratios.max() <= _NO_WORSE and ratios[among].max() <= _CLEARLY
-            value = part < least, float(weights @ np.log(np.maximum(ratios, _NEGLIGIBLE)))
-            if (anyway or good) and (best is None or value < best[0]):
-                best = value, part, chosen
+        chosen = sorted(among)
+        parts = _PARTS * math.ceil(4 * len(chosen) / _PARTS)
+        other = _planned(*asked, whole, None, neighbours, tuple(texts[i] for i in chosen))
+        curves = [_curve(foretold[i], whole, parts) for i in chosen]
+        worth = [
+            {u: float(value(np.array([error]), np.array([i]))[0]) for u, error in curve.items()}
+            for i, curve in zip(chosen, curves, strict=True)
+        ]
+        rest_of = np.setdiff1d(np.arange(len(by_counts)), chosen)
+        for enough in (True, False):
+            least = [math.ceil(fair * parts) if enough and (anyway or questions[i].by) else 1 for i in chosen]
+            able = [
+                {u: w for u, w in table.items() if u >= low and (anyway or curve[u] <= _CLEARLY * by_counts[i])}
+                for table, curve, low, i in zip(worth, curves, least, chosen, strict=True)
+            ]
+            for spent, total, units in _divisions(able, parts):
+                found = other.errors(split(whole, [spent, parts - spent])[1])
+                for i in set(foretold) - set(chosen):
+                    found[i] = foretold[i].by_counts(found[i] / max(noise[i], _TINY))
+                found = np.maximum(found, _TINY)
+                good = found[rest_of] <= most[rest_of]
+                judged = not enough, total + float(value(found[rest_of], rest_of).sum())
+                if (anyway or (good.all() and judged[1] < as_counted)) and (best is None or judged < best[0]):
+                    best = judged, tuple(texts[i] for i in chosen), units, parts - spent
     return None if best is None else best[1:]
+
+
+def _curve(foretold: Foretold, whole: PureDP | ZCDP, parts: int) -> dict[int, float]:
+    """The error of choices by how many of the parts they have, where they can be made."""
+    tried = {round(u * parts / _PARTS) for u in _TRIED} | set(_TRIED)
+    found = {u: foretold.by_choice(split(whole, [u, parts - u])[0]) for u in sorted(tried) if u < parts}
+    return {u: error for u, error in found.items() if math.isfinite(error)}
+
+
+def _divisions(worth: Sequence[Mapping[int, float]], parts: int) -> Iterator[tuple[int, float, tuple[int, ...]]]:
+    """For each number of parts that may be spent, at least one being left, the best division among some questions.
+
+    worth  of each question by its parts: the less, the better
+    """
+    best: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
+    for table in worth:
+        longer: dict[int, tuple[float, tuple[int, ...]]] = {}
+        for spent, (total, units) in best.items():
+            for u, w in table.items():
+                if spent + u < parts and (spent + u not in longer or total + w < longer[spent + u][0]):
+                    longer[spent + u] = total + w, (*units, u)
+        best = longer
+    for spent, (total, units) in best.items():
+        yield spent, total, units
 
 
 def _sizes(able: int) -> Sequence[int]:

@@ -20,7 +20,9 @@ records, ε/m or ρ/m²: her m records move a loss by mΔ, so at that ε/m the c
   `benchmarks.numbers_quantiles` prints how often the better way is taken;
 - *by choice*: the mean squared distance of the chosen cell, where the records are even over half of the cells, in the
   middle, and nobody is in the others: they are as far as so many of the dense cells, so that a choice far out is
-  taken for as bad as it is. And that a value is off inside its cell.
+  taken for as bad as it is. The quantile is anywhere in its cell, with the same chance: near an end of it the choice is
+  easily of the next cell, so that no finite cost is predicted to buy the exact value. And that a value is off inside
+  its cell.
 
 Neither error is larger than that of a value drawn evenly.
 """
@@ -31,7 +33,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, final
 
 import numpy as np
@@ -68,8 +70,17 @@ _TINY: Final = 1e-9
 _SIZES: Final = 9
 """Groups, of all by their size, for which errors are predicted."""
 
+_SLIGHT: Final = 0.02
+"""Of a candidate cell: errors below it are alike."""
+
 _DENSE: Final = 2
 """The records are in one of so many cells."""
+
+_HALVINGS: Final = 12
+_HALVED: Final = 0.75 * 2.0 ** -np.arange(1, _HALVINGS + 1)
+_PLACES: Final = np.concatenate([_HALVED, 1 - _HALVED])
+_CHANCES: Final = np.tile(2.0 ** -np.arange(1, _HALVINGS + 1), 2) / (2 * (1 - 2.0**-_HALVINGS))
+"""Where in its cell a quantile is, from 0 to 1, with what chance: evenly, and finer at the ends, where it is missed."""
 
 
 @final
@@ -103,24 +114,56 @@ def can_choose(question: NumericQuestion) -> bool:
     return cells > 1 and question.groups * cells <= MAX_SCORED
 
 
-def error_ratio(
-    question: NumericQuestion,
-    spread: Sequence[Floats],
-    cost: PureDP | ZCDP,
-    neighbours: Neighbours,
-    records: int | None,
-) -> float:
-    """The squared error that choices are expected to have over that of planned counts, in parts of a group.
+@final
+@dataclass(frozen=True)
+class Foretold:
+    """The squared errors that a question of quantiles is expected to have by each way: public.
 
-    spread   as `of_counts` takes it
-    cost     of all choices of the question
-    records  of all groups together; None where that is not public
+    They are in parts of a group, summed up over groups of several sizes; what is less than `_SLIGHT` of a cell counts
+    as that: a release is no better for an answer that is predicted to be nearer than anybody can tell.
+
+    spread  as `of_counts` takes it
+    sizes   of the groups
     """
-    counts, choices = 0.0, 0.0
-    for size in group_sizes(question.groups, ASSUMED * question.groups if records is None else records):
-        counts += of_counts(question, spread, size) / size**2
-        choices += of_choices(question, cost, neighbours, size) / size**2
-    return max(choices, _TINY) / max(counts, _TINY)
+
+    question: NumericQuestion
+    spread: tuple[Floats, ...]
+    neighbours: Neighbours
+    sizes: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls, question: NumericQuestion, spread: Sequence[Floats], neighbours: Neighbours, records: int | None
+    ) -> Foretold:
+        """records: of all groups together; None where that is not public."""
+        sizes = group_sizes(question.groups, ASSUMED * question.groups if records is None else records)
+        return cls(question, tuple(spread), neighbours, tuple(sizes.tolist()))
+
+    @cached_property
+    def _least(self) -> float:
+        return (_SLIGHT / len(QuantileCells.of(self.question.attribute, PARTS))) ** 2
+
+    @cached_property
+    def _of_bins(self) -> tuple[Floats, Floats]:
+        return _noise_and_bins(self.question, self.spread)
+
+    def by_counts(self, times: float = 1.0) -> float:
+        """Read off counts, whose noise has so many times the variance of what it has as planned."""
+        noise, bins = self._of_bins
+        size = np.array(self.sizes)
+        found = np.minimum(times * noise / size[:, None] ** 2 + bins, _even(1.0)).mean(axis=1)
+        return float(np.maximum(found, self._least).sum())
+
+    def by_choice(self, cost: PureDP | ZCDP, *, value_alone: bool = False) -> float:
+        """Chosen, for a cost of all choices; infinite where it is too small for any.
+
+        value_alone  without the ends of intervals: all of the cost is for the values
+        """
+        found = 0.0
+        for size in self.sizes:
+            error = of_choices(self.question, cost, self.neighbours, size, value_alone=value_alone)
+            found += max(error / size**2, self._least)
+        return found
 
 
 def group_sizes(groups: int, records: int) -> Floats:
@@ -136,23 +179,28 @@ def of_counts(question: NumericQuestion, spread: Sequence[Floats], records: floa
     spread   of each quantile: the standard deviations of the count up to each bin less its part of all, (groups, m)
     records  of a group
     """
+    noise, bins = _noise_and_bins(question, spread)
+    return float(np.minimum(noise + bins * records**2, _even(records)).mean())
+
+
+def _noise_and_bins(question: NumericQuestion, spread: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Of each quantile the variance of the noise, in ranks, and the square of what it is off in its bin, in parts."""
     values, bins = question.values, question.attribute.values
-    widths, found = values.high - values.low, list[float]()
+    widths, noise, parts = values.high - values.low, list[float](), list[float]()
     for p, deviations in zip(question.probabilities, spread, strict=True):
         at = min(int(p * bins), bins - 1)
-        part = (
-            min(_OFF * max(float(widths[at] / max(np.median(widths), _TINY)), 1.0), _MOST_OFF)
-            if not values.exact
-            else 0.0
-        )
-        of_bin = (part * records / bins) ** 2
-        noise = float(np.median(deviations[:, [max(at - 1, 0), at]] ** 2)) if bins > 1 else 0.0
-        found.append(min(noise + of_bin, _even(records)))
-    return float(np.mean(found))
+        wide = max(float(widths[at] / max(np.median(widths), _TINY)), 1.0)
+        parts.append(min(_OFF * wide, _MOST_OFF) / bins if not values.exact else 0.0)
+        noise.append(float(np.median(deviations[:, [max(at - 1, 0), at]] ** 2)) if bins > 1 else 0.0)
+    return np.array(noise), np.array(parts) ** 2
 
 
-def of_choices(question: NumericQuestion, cost: PureDP | ZCDP, neighbours: Neighbours, records: float) -> float:
+def of_choices(
+    question: NumericQuestion, cost: PureDP | ZCDP, neighbours: Neighbours, records: float, *, value_alone: bool = False
+) -> float:
     """The same of choices that together cost so much: the mean squared error over the quantiles, in ranks.
+
+    value_alone  the ends of intervals cost nothing, as there are none
 
     Infinite, where the cost is too small for any choice.
     """
@@ -160,33 +208,38 @@ def of_choices(question: NumericQuestion, cost: PureDP | ZCDP, neighbours: Neigh
         check_choices([question], cost)
     except InvalidInput:
         return math.inf
-    return _expected(question, cost, neighbours, float(records))
+    return _expected(question, cost, neighbours, float(records), value_alone)
 
 
-def check_choices(questions: Sequence[NumericQuestion], cost: PureDP | ZCDP) -> None:
-    """Raise `InvalidInput` for a cost whose parts are too small for choices."""
-    for question, whole in zip(questions, split(cost, len(questions)), strict=True):
+def check_choices(questions: Sequence[NumericQuestion], cost: PureDP | ZCDP, weights: Sequence[int] = (1,)) -> None:
+    """Raise `InvalidInput` for a cost whose parts are too small for choices; weights of the questions' shares in it."""
+    for question, whole in zip(questions, split(cost, weights), strict=True):
         for share in split(split(whole, len(question.probabilities))[-1], _SHARES):
             selection_epsilon(share, better_rule(share))
 
 
-@lru_cache(maxsize=512)
-def _expected(question: NumericQuestion, cost: PureDP | ZCDP, neighbours: Neighbours, records: float) -> float:
+@lru_cache(maxsize=4096)
+def _expected(
+    question: NumericQuestion, cost: PureDP | ZCDP, neighbours: Neighbours, records: float, value_alone: bool
+) -> float:
     among = QuantileCells.of(question.attribute, PARTS)
     cells, found = len(among), list[float]()
     inside = 0.0 if (among.low == among.high).all() else (records / cells) ** 2 / 12
+    dense = max(cells // _DENSE, 1)
+    place = np.arange(cells) - (cells - dense) // 2
+    before, upto = (np.clip(part / dense, 0, 1) * records for part in (place, place + 1))
     for p, share in zip(question.probabilities, split(cost, len(question.probabilities)), strict=True):
         choice = _Choice.of(question, p, neighbours)
-        epsilon = float(selection_epsilon(split(share, _SHARES)[0], better_rule(share)))
-        dense = max(cells // _DENSE, 1)
-        place = np.arange(cells) - (cells - dense) // 2
-        before, upto = (np.clip(part / dense, 0, 1) * records for part in (place, place + 1))
-        wanted = p * records
+        spent = share if value_alone else split(share, _SHARES)[0]
+        epsilon = float(selection_epsilon(spent, better_rule(spent)))
+        at = min(math.floor(p * dense), dense - 1)
+        wanted = (at + _PLACES[:, None]) * records / dense
         off = np.maximum(np.maximum(before - wanted, wanted - upto), 0.0)
         with np.errstate(under="ignore"):
             likely = np.exp(-epsilon * choice.q.denominator * off / (2 * choice.moved))
-        distance = (np.abs(place + 0.5 - p * dense) - 0.5).clip(0) * records / dense
-        found.append(min(float(likely @ distance**2 / likely.sum()) + inside, _even(records)))
+        distance = np.abs(place - at) * records / dense
+        expected = _CHANCES @ (likely @ distance**2 / likely.sum(axis=1))
+        found.append(min(float(expected) + inside, _even(records)))
     return float(np.mean(found))
 
 
@@ -244,25 +297,33 @@ class ChoicePlan:
 
 
 def choose_quantiles(
-    private: Private, questions: Sequence[NumericQuestion], cost: PureDP | ZCDP
+    private: Private, questions: Sequence[NumericQuestion], cost: PureDP | ZCDP, weights: Sequence[int]
 ) -> tuple[ChosenQuantiles, ...]:
-    """Choose the quantiles of each question, for equal shares of a cost. Raises `BudgetExceeded` before any draw."""
-    shares = split(cost, len(questions))
+    """Choose the quantiles of each question, for shares of a cost by weights.
+
+    Raises `BudgetExceeded` before any draw.
+    """
+    shares = split(cost, weights)
     return tuple(_chosen(private, question, share) for question, share in zip(questions, shares, strict=True))
 
 
 def contradiction(
-    chosen: Sequence[ChosenQuantiles], cost: PureDP | ZCDP, spends: Sequence[Spend], neighbours: Neighbours
+    chosen: Sequence[ChosenQuantiles],
+    cost: PureDP | ZCDP,
+    weights: Sequence[int],
+    spends: Sequence[Spend],
+    neighbours: Neighbours,
 ) -> str | None:
     """What of some choices does not follow from their cost, in words: the rule, the reach, or what they spent.
 
     cost        of all of them together
+    weights     of the shares that each question has in it
     spends      the parts of a cost that bought them, in the order of the draws
     neighbours  the relation of records that they were drawn under
     """
     planned = list[Spend]()
     try:
-        shares = split(cost, len(chosen)) if chosen else ()
+        shares = split(cost, weights)
     except InvalidInput as error:
         return str(error)
     for choices, share in zip(chosen, shares, strict=True):
@@ -303,10 +364,14 @@ def _chosen(private: Private, question: NumericQuestion, cost: PureDP | ZCDP) ->
 
 
 def foreseen_choices(
-    questions: Sequence[NumericQuestion], cost: PureDP | ZCDP | None, neighbours: Neighbours, records: int
+    questions: Sequence[NumericQuestion],
+    cost: PureDP | ZCDP | None,
+    weights: Sequence[int],
+    neighbours: Neighbours,
+    records: int,
 ) -> Iterator[ChosenQuantiles]:
     """What would be chosen without noise, with the ends that are typical, were records even over groups and bins."""
-    for question, whole in zip(questions, split(cost, len(questions)) if cost is not None else (), strict=True):
+    for question, whole in zip(questions, split(cost, weights) if cost is not None else (), strict=True):
         cells, n = QuantileCells.of(question.attribute, PARTS), records / question.groups
         bins = question.attribute.values
         _, first, sizes = np.unique(_bins(question, cells), return_inverse=True, return_counts=True)

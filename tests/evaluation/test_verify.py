@@ -533,6 +533,15 @@ def no_cost(content):
     del content["parameters"]["chosen_quantiles"]
 
 
+def other_weights(weights):
+    """A forgery of the shares that the questions have in what is for choosing."""
+
+    def forged(content):
+        content["parameters"]["chosen_quantiles"]["weights"] = weights
+
+    return forged
+
+
 def other_questions(change):
     """A forgery of the questions whose quantiles the parameters say were chosen."""
 
@@ -565,6 +574,12 @@ CHOSEN = {
     "a text": other_questions(lambda listed: listed[0]),
     "a number": other_questions(lambda listed: 2),
     "no choices": unchosen,
+    "other shares": other_weights([1, 7]),
+    "a share for one question alone": other_weights([1]),
+    "a share of nothing": other_weights([0, 1]),
+    "a share below nothing": other_weights([-1, 2]),
+    "a share in words": other_weights(["one", "two"]),
+    "shares in no list": other_weights(3),
 }
 
 
@@ -580,6 +595,23 @@ def test_choices_of_quantiles_hold_and_what_does_not_follow_from_their_cost_is_f
         rehash(copied)
         assert "noise" in failed(verify(copied)), name
         shutil.rmtree(copied)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_equal_shares_of_choices_may_be_left_out_as_they_once_were(told, tmp_path):
+    folder = chosen(tmp_path, qr.PureDP(4.0))
+    content = json.loads((folder / "release.json").read_text())
+    weights = content["parameters"]["chosen_quantiles"]["weights"]
+    assert len(weights) == 2
+    equal = len(set(weights)) == 1
+
+    def change(content):
+        if not told:
+            del content["parameters"]["chosen_quantiles"]["weights"]
+
+    edit(change)(folder)
+    rehash(folder)
+    assert ("noise" in failed(verify(folder))) == (not told and not equal)
 
 
 # --- whom the promise protects ------------------------------------------------------------------------------------
