@@ -9,6 +9,7 @@ as a code and its label, are drawn together: drawn one at a time, neither could 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -118,7 +119,10 @@ class GibbsSampler:
     ) -> None:
         self._shape = tuple(shape)
         walls = [(s, np.where(m, -np.inf, 0.0)) for s, m in impossible.items()]
-        self._tables = _absorbed(self._shape, [*interactions, *walls])
+        self._tables: dict[int, list[tuple[Axes, Floats]]] = {a: [] for a in range(len(shape))}  # by each column
+        for s, table in _absorbed(self._shape, [*interactions, *walls]).items():
+            for a in s:
+                self._tables[a].append((s, table))
         self._moves: list[Axes] = [*((a,) for a in range(len(shape)) if shape[a] > 1), *linked]
 
     def sweep(self, codes: Codes16, rng: np.random.Generator) -> None:
@@ -165,7 +169,7 @@ class GibbsSampler:
         axes: list[int] = []
         steps: list[int] = []
         firsts, begins, parts, position = [0], [], [np.zeros(1, np.float32)], 1
-        for s, table in self._tables.items():
+        for s, table in self._tables[own[0]]:
             if tuple(a for a in s if a in moving) != tuple(sorted(own)):
                 continue
             rest = [a for a in s if a not in own]
@@ -193,11 +197,14 @@ def _touched(records: int) -> int:
 def _absorbed(shape: Sequence[int], interactions: Sequence[tuple[Axes, Floats]]) -> dict[Axes, Floats]:
     """The same sum with fewer tables: each is added to one over more columns, where there is one."""
     found: dict[Axes, Floats] = {}
+    hosts = defaultdict[int, list[Axes]](list)  # by each of their columns
     for s, values in sorted(interactions, key=lambda entry: -len(entry[0])):
         table = values.reshape([shape[a] for a in s])
-        host = next((h for h in found if set(s) <= set(h)), None)
+        host = s if s in found else next(filter(set(s).issubset, hosts[s[0]]), None)
         if host is None:
             found[s] = table.astype(np.float64)
+            for a in s:
+                hosts[a].append(s)
         else:
             found[host] += table.reshape([shape[a] if a in s else 1 for a in host])
     return found

@@ -8,9 +8,11 @@ from their noise. `mwem` has none, and is passed over where there is one: on the
 as good or better, with a δ and without. Queries other than marginals over a universe of up to `MAX_SIMULATED` cells are
 tried on records that are made up (`simulation`).
 
-So `maxent` is taken where the universe fits a histogram, and `records` beyond: answers without a fit, whose L1 may be
-more than 2, the farthest that two distributions are apart, are taken only where no fit would be better. What gives a
-table is preferred unless it is `_TABLE` times as far off.
+So `maxent` is taken where the universe fits a histogram, and `records` beyond. From `QUICK_CELLS` cells on, whose fit
+takes half a minute, what is predicted to be nearer is taken of these two: on few records, or for a small ε, `records`
+are about as near, several times as quick, and need less memory (`benchmarks.auto`). Answers without a fit, whose L1 may
+be more than 2, the farthest that two distributions are apart, are taken only where no fit would be better. What gives
+a table is preferred unless it is `_TABLE` times as far off.
 
 **Which noise.** Of an (ε, δ) most mechanisms spend ρ, and draw Gaussian noise. A few answers are closer by Laplace
 noise for ε alone, so that is predicted too, and δ is left where it is better: nothing has a larger predicted error
@@ -70,6 +72,9 @@ MAX_SIMULATED: Final = 1 << 14
 
 COUNTING: Final = 0.01
 """The share of the budget that buys the number of records, where it is neither public nor given."""
+
+QUICK_CELLS: Final = 1 << 24
+"""Cells of the largest histogram that `maxent` is taken for even where `records` are predicted to be nearer."""
 
 SMALL_DATABASE_CELLS: Final = 1 << 10
 """Cells beyond which a small database is not worth its search."""
@@ -239,7 +244,7 @@ class Auto:
             count_noise(workload.domain, counting)
         for way in _ways(workload, rest, neighbours, self.records or 1, table=self.table):
             for name, mechanism in way.able.items():
-                if name == "records" and _fitted(way.able, workload):
+                if name == "records" and _fits_soon(way.able, workload):
                     continue  # and so it is not chosen
                 try:
                     mechanism.check(workload, way.cost, neighbours)
@@ -286,7 +291,7 @@ def _passed_over(prediction: Prediction, chosen: Prediction, way: _Way, workload
     """Why a mechanism is not chosen that seems to be nearer than the one that is; empty where it does not seem so."""
     if prediction.measure is None or chosen.measure is None or not prediction.measure < chosen.measure:
         return ""
-    if prediction.mechanism == "records" and _fitted(way.able, workload):
+    if prediction.mechanism == "records" and _fits_soon(way.able, workload):
         return (
             "; not taken: its records are a sample of the histogram that maxent fits, so they are no nearer, though the"
             " rough prediction says so"
@@ -522,15 +527,16 @@ def _less_noise(workload: Workload, records: int, pure: PureDP, with_delta: Cost
 
 def _least(found: Sequence[Prediction], able: Mapping[str, Mechanism], workload: Workload) -> Prediction:
     """The first that is as good as the best, of all that may be chosen."""
-    if _fitted(able, workload):  # of whose histogram weighted records are a sample
+    if _fits_soon(able, workload):  # of whose histogram weighted records are a sample
         found = [p for p in found if p.mechanism != "records"]
     errors = [_weighed(p, able[p.mechanism], workload) for p in found]
     return next(p for p, error in zip(found, errors, strict=True) if error <= _ALIKE * min(errors))
 
 
-def _fitted(able: Mapping[str, Mechanism], workload: Workload) -> bool:
-    """Whether `maxent` would fit a histogram."""
-    return "maxent" in able and why_no_table(able["maxent"], workload) is None
+def _fits_soon(able: Mapping[str, Mechanism], workload: Workload) -> bool:
+    """Whether `maxent` would fit a histogram of so few cells that it takes seconds."""
+    is_small = workload.domain.size <= QUICK_CELLS
+    return "maxent" in able and is_small and why_no_table(able["maxent"], workload) is None
 
 
 def _weighed(prediction: Prediction, mechanism: Mechanism, workload: Workload) -> float:
@@ -664,7 +670,7 @@ def _simulated(
     trials = min(-(-_COMPARED // len(stage.workload)), _TRIALS)
     found = []
     for name, mechanism in able.items():
-        if name == "records" and _fitted(able, stage.workload):
+        if name == "records" and _fits_soon(able, stage.workload):
             found.append(Prediction(name, None, "not simulated: maxent fits a histogram, which has no scatter"))
             continue
         try:

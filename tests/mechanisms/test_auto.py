@@ -407,3 +407,15 @@ def test_what_is_passed_over_for_a_table_says_so():
         for p in found.predictions[1:]:
             nearer = p.measure is not None and p.measure < found.predictions[0].measure
             assert ("not taken, since" in p.why) == nearer
+
+
+def test_over_a_large_histogram_what_is_predicted_to_be_nearer_is_taken():
+    asked = Workload.marginals(coded(*[8] * 8, 2), 3)
+    assert asked.domain.size > auto.QUICK_CELLS
+    taken = []
+    for n in (1_000, 100_000):
+        found = choose(asked, n, ApproxDP(0.1, 1e-9), ADD)
+        expected = {p.mechanism: p.measure for p in found.predictions}
+        assert found.mechanism.name == ("records" if 1.02 * expected["records"] < expected["maxent"] else "maxent")
+        taken.append(found.mechanism.name)
+    assert taken == ["records", "maxent"]
