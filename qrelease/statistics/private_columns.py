@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from numbers import Integral
 from typing import Any, Final, Literal, TypeVar, final
 
 import numpy as np
 
 from qrelease._util.typing import Codes, Ints
+from qrelease._util.validate import whole
 from qrelease.data.domain import Domain
 from qrelease.data.fractional_records import sums_by_cell
 from qrelease.data.points import has_points
 from qrelease.data.source import Source
+from qrelease.errors import InvalidInput
 from qrelease.noise.calibration import better_rule, calibrated, selection_epsilon
 from qrelease.noise.distributions import Noise
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
@@ -276,10 +279,14 @@ class PrivateColumns:
         ------
         BudgetExceeded
             Where the charge does not cover the cost. Nothing is drawn then.
+        InvalidInput
+            For anything but whole numbers. Whole noise would leave the fraction of another number as it is, for all to
+            see.
         """
-        law, parameter = calibrated(sensitivity, cost)
+        numbers = _whole_numbers("what is measured", exact)
+        law, parameter = calibrated(whole("sensitivity", sensitivity, least=0), cost)
         self.spend(what, cost)
-        return _plus(exact, self.noise.noise(law, parameter, len(exact))), law
+        return _plus(numbers, self.noise.noise(law, parameter, len(numbers))), law
 
     def perturb(self, what: str, exact: int, scale: Fraction, cost: Cost) -> int:
         """A whole number with discrete Laplace noise of a scale that may be private: the caller proves the cost.
@@ -304,9 +311,12 @@ class PrivateColumns:
         ------
         BudgetExceeded
             Where the charge does not cover the cost. Nothing is drawn then.
+        InvalidInput
+            For anything but a whole number.
         """
+        (number,) = _whole_numbers("what is perturbed", [exact])
         self.spend(what, cost)
-        return exact + int(self.noise.noise(Noise("discrete Laplace", float(scale)), scale, 1)[0])
+        return int(number) + int(self.noise.noise(Noise("discrete Laplace", float(scale)), scale, 1)[0])
 
     def perturb_widely(self, what: str, exact: int, scale: Fraction, cost: Cost) -> int:
         """A whole number with discrete Cauchy noise of a scale that may be private: the caller proves the cost.
@@ -325,9 +335,12 @@ class PrivateColumns:
         ------
         BudgetExceeded
             Where the charge does not cover the cost. Nothing is drawn then.
+        InvalidInput
+            For anything but a whole number.
         """
+        (number,) = _whole_numbers("what is perturbed", [exact])
         self.spend(what, cost)
-        return exact + self.noise.cauchy(scale)
+        return int(number) + self.noise.cauchy(scale)
 
     def choose(self, what: str, scores: Ints, sensitivity: int, cost: PureDP | ZCDP, *, monotone: bool = False) -> int:
         """An index, likelier the larger its score.
@@ -420,6 +433,22 @@ class PrivateColumns:
         """
         self.spend(what, cost)
         return self.noise.stream(kind, cost, *arguments, **options)
+
+
+def _whole_numbers(name: str, exact: Ints | Sequence[int]) -> Ints | list[int]:
+    """The same numbers, as `_plus` takes them. What is refused is said by its type alone: its value is private."""
+    if isinstance(exact, np.ndarray) and exact.ndim == 1 and exact.dtype.kind in "bi":
+        return exact
+    if (isinstance(exact, np.ndarray) and exact.ndim != 1) or not isinstance(exact, np.ndarray | Sequence):
+        kind = f"an array of {exact.ndim} dimensions" if isinstance(exact, np.ndarray) else type(exact).__name__
+        raise InvalidInput(f"{name} must be a list or one row of whole numbers, got {kind}")
+    other = next((number for number in exact if not isinstance(number, Integral | np.bool_)), None)
+    if other is not None:
+        raise InvalidInput(
+            f"{name} must be whole numbers, such as counts, got {type(other).__name__}: whole noise would leave their"
+            " fraction as it is; multiply them, and their sensitivity, by a fixed number and round before"
+        )
+    return [int(number) for number in exact]
 
 
 def _plus(exact: Ints | Sequence[int], noise: Ints) -> Ints:

@@ -94,3 +94,32 @@ def test_a_sparse_mean_takes_the_points_of_a_column(tmp_path):
     table = Table.read(file, Domain((BINNED,)))
     found = PeelingMean(1, origin=0.0).estimate(door(table, ZCDP(50.0)), ZCDP(50.0))
     assert found.value["price"] == pytest.approx(20.0 * 2 / 3, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "exact",
+    [np.array([0.25]), [0.25], [np.float64(0.25)], [Fraction(1, 4)], ["1"], np.ones((2, 2), int), 3, "12"],
+    ids=str,
+)
+def test_what_is_no_whole_number_is_refused_before_the_charge_and_not_told(exact, tmp_path):
+    """Whole noise would leave a fraction as it is: the mean of a column was published to its last digit."""
+    private = door(read(RAW, PRICES, tmp_path), COST)
+    with pytest.raises(InvalidInput, match="whole numbers") as refused:
+        private.measure("a mean", exact, 1, COST)
+    assert "25" not in str(refused.value)
+    assert private.measure("a count", np.array([3], np.uint64), 1, COST)[0].dtype == np.int64  # all of it was left
+
+
+@pytest.mark.parametrize("perturb", ["perturb", "perturb_widely"])
+def test_one_number_is_whole_too(perturb, tmp_path):
+    private = door(read(RAW, PRICES, tmp_path), COST)
+    with pytest.raises(InvalidInput, match="whole numbers"):
+        getattr(private, perturb)("a mean", 0.25, Fraction(2), COST)
+    assert isinstance(getattr(private, perturb)("a count", np.int64(3), Fraction(2), COST), int)
+
+
+def test_a_sensitivity_is_whole(tmp_path):
+    private = door(read(RAW, PRICES, tmp_path), COST)
+    with pytest.raises(InvalidInput, match="sensitivity must be an integer"):
+        private.measure("a count", [3], 0.5, COST)
+    private.measure("a count", [3], 1, COST)
