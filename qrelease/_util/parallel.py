@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar
+from threading import Lock
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +70,29 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _Entries:
+    """Who is inside `one_thread`, of all threads: the first sets the limit, and the last takes it back."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside = Lock(), 0
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            self._limit = self._limit or _libraries().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
+                self._limit = None
+
+
+_ENTRIES: Final = _Entries()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let linear algebra take one thread inside, for many small products one after another.
@@ -77,10 +101,13 @@ def one_thread() -> Iterator[None]:
     other. Where other processes keep the cores busy, each waits some milliseconds for its turn: a fit of 14 000
     coordinates, which takes six seconds, took a minute on two busy cores.
 
-    The setting is one of the whole process. While another thread has it, this one may get what that one set.
+    The setting is one of the whole process: it lasts until the last thread that is inside is out.
     """
-    with _libraries().limit(limits=1, user_api="blas"):
+    _ENTRIES.enter()
+    try:
         yield
+    finally:
+        _ENTRIES.leave()
 
 
 def cores() -> int:

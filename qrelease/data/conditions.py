@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _MAX_LISTED_CELLS = 2  # so many ordered cells without edges are listed, more are a range
 _ONES = re.compile("1+")
 _TRUTHS = ("true", "false")  # one value each, as records are read, in capitals or not: see `spelling.meaning`
+_MOST_LISTED = 12  # categories that a message names
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "missing"})
 """Words of the language of `predicates`, which a column's name in quotes may be."""
@@ -129,9 +130,17 @@ def like(attribute: Attribute, pattern: WrittenValue) -> int:
     fitting = np.fromiter(map(fits, attribute.categories), dtype=np.bool_, count=len(attribute.categories))
     cells = int.from_bytes(np.packbits(fitting, bitorder="little"), "little")
     if not cells:
-        listed = ", ".join(map(_quoted, attribute.categories))
-        raise CellsDiffer(f"attribute {attribute.name!r} has no category like {pattern.text!r}; it has {listed}")
+        raise CellsDiffer(
+            f"attribute {attribute.name!r} has no category like {pattern.text!r}; it has {_listed(attribute)}"
+        )
     return cells
+
+
+def _listed(attribute: Attribute) -> str:
+    """The categories, or the first of many."""
+    first = ", ".join(map(_quoted, attribute.categories[:_MOST_LISTED]))
+    more = len(attribute.categories) - _MOST_LISTED
+    return f"{first} and {more:,} more" if more > 0 else first
 
 
 def _fitting(pattern: str) -> Callable[[str], bool]:
@@ -268,7 +277,7 @@ def _position(attribute: Attribute, value: WrittenValue) -> float | Fraction:
             return attribute.categories.index(value.text)
         raise CellsDiffer(
             f"attribute {attribute.name!r} has no category {value.text!r}{meant(value.text, attribute.categories)}; "
-            f"it has {', '.join(map(_quoted, attribute.categories))}{_perhaps_missing(attribute, value)}"
+            f"it has {_listed(attribute)}{_perhaps_missing(attribute, value)}"
         )
     number = attribute.parse(value.text)
     if number is None:

@@ -255,8 +255,8 @@ def _tokens(text: str) -> Iterator[_Token]:
             start = len(text) - len(text[place:].lstrip())
             wrong = "a quote that is not closed" if text[start] in "'\"`" else f"the character {text[start]!r}"
             raise InvalidInput(
-                f"condition, position {start + 1}: {wrong}; with other characters than letters, digits and _ - . names"
-                " go in double quotes and values in single ones"
+                f"condition, position {start + 1}: {wrong}; a value with spaces or signs goes in single quotes, as in"
+                " region = 'St. Pauli', and such a name in double ones"
             )
         kind = str(match.lastgroup)
         found = match.group(kind)

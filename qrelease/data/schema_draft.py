@@ -473,7 +473,7 @@ class _Column:
             self.values.update(self.unanswered)
         if self.kind in ("whole", "number") and not self.coded and (marks := missing_marks(self.places)):
             low, high = (end(set(self.places).difference(marks)) for end in (min, max))
-            sure = [mark for mark in marks if mark < 0 <= low or high <= 0 < mark]
+            sure = [mark for mark in marks if mark < 0 <= low or (low < 0 and high <= 0 < mark)]
             self.marks, self.doubtful = (
                 tuple(text for mark in found for text in sorted(self.usual_marks[mark]))
                 for found in (sure, [mark for mark in marks if mark not in sure])
@@ -551,7 +551,7 @@ class _Column:
     def _uncommon_codes(self) -> str | None:
         """Why codes cannot be listed."""
         if len(self.values) > self.most:
-            return f"{_TOO_MANY.format(self.most)}, whose name says that they are codes"
+            return f"{_TOO_MANY.format(self.most)}; the column's name says that they are codes"
         if self.records >= _MIN_RECORDS_OF_NAMES and 2 * len(self.values) > self.records:
             return _FEW_ALIKE
         return None
@@ -649,11 +649,9 @@ def _entry(column: _Column) -> tuple[Table, int]:
             entry.add(tomlkit.comment("infinite numbers are read as missing as well, as no limits or bins hold them"))
             listed = listed or [""]  # which synthetic records have, in place of an infinite number
         if column.marks:
-            other = "no other value is on that side of zero"
-            told = (
-                f"{' and '.join(column.marks)}: taken for missing, as {other}; else take it out of this list and widen"
-            )
-            entry.add(tomlkit.comment(f"{told} the limits"))
+            it, it_is = ("it", "it is a value") if len(column.marks) == 1 else ("them", "they are values")
+            told = f"{' and '.join(column.marks)}: taken for missing, as no other value is on that side of zero"
+            entry.add(tomlkit.comment(f"{told}; if {it_is}, take {it} out of this list and widen the limits"))
         entry.add("missing", listed + sorted(column.missing.difference(listed)))
     entry.add("reviewed", value=False)
     return entry, cells + bool(column.missing)

@@ -264,7 +264,7 @@ class ReleasePlan:
                 " 95 % interval, from the least, where values lie in the middle of their bounds, to the most, where all"
                 " lie at one end; with narrower public bounds both are smaller. Groups are taken to be equally large,"
                 " with no value missing: of half as many records, means, shares and variances have intervals twice as"
-                " wide. Quantiles are told of for values that are spread evenly over the bins",
+                " wide. For quantiles, values are taken to be spread evenly over the bins",
                 *map(str, self.numbers),
             ]
         return "\n".join([self.subject, "", *table, "", *self._legend, *notes])
@@ -288,7 +288,7 @@ class ReleasePlan:
     def _legend(self) -> list[str]:
         lines = [
             f"promised: by a theorem, with probability {1 - self.beta:g} no published answer is off by more than this"
-            " fraction of the records, whatever the records are; vacuous where it is above 1, which says nothing"
+            " fraction of the records, whatever the records are; above 1 it says nothing"
         ]
         if self.trials:
             times = "in one simulation"
@@ -677,9 +677,9 @@ class Setting:
                 noisy = found.noisy_error(self.workload, of_a_record, self.unit.relation, beta=self.beta)
                 if noisy < promised * self.records:
                     note = (
-                        f"its noisy answers are all within {rounded(noisy)} records; more is promised, since they are"
-                        " then made to agree on the number of records, which may move one answer by all the noise of"
-                        " that number"
+                        f"its noisy answers are all within {rounded(noisy)} records; the promised error is larger,"
+                        " since they are then made to agree on the number of records, which may move one answer by"
+                        " all the noise of that number"
                     )
             average = self.average(name, cost)
             if promised == math.inf:
@@ -732,8 +732,8 @@ def _net(setting: Setting, cost: Cost) -> Net:
     nets = _nets(setting.workload, LIMITS)
     if not nets:
         raise TooLarge(
-            "it draws one table from a list that has one near any table there may be, and here such a list would be too"
-            " long: it is for few cells, for ranges of one column, or for a list of your own"
+            "it draws one table from a list in which every possible table has a near one, and here such a list would"
+            " be too long: it is for few cells, for ranges of one column, or for a list of your own"
         )
     return min(nets, key=lambda net: setting.error(net, cost))
 

@@ -293,8 +293,8 @@ def _passed_over(prediction: Prediction, chosen: Prediction, way: _Way, workload
         return ""
     if prediction.mechanism == "records" and _fits_soon(way.able, workload):
         return (
-            "; not taken: its records are a sample of the histogram that maxent fits, so they are no nearer, though the"
-            " rough prediction says so"
+            "; not taken: its records are a sample of the histogram that maxent fits, so they are no nearer, though"
+            " their rough prediction is lower"
         )
     if why_no_table(way.able[prediction.mechanism], workload) is not None:
         return f"; not taken: it gives no table, and its error is not {_TABLE - 1:.0%} less"
@@ -585,7 +585,8 @@ def _refusal(
     # What is chosen may depend on a noisy count, when all is paid for.
     if not workload.asks_within_one(sets_counted(mechanism, workload)):
         return InvalidInput(
-            "it would count columns together that no query asks about together, and auto counts only what one does"
+            "it would count columns together that no query asks about together, and auto counts only those that some"
+            " query does"
         )
     try:
         with memory.unused():

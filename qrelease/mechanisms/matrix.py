@@ -95,7 +95,7 @@ def _check_cells(cells: int) -> None:
     if cells > MAX_CELLS:
         raise TooLarge(
             f"it searches for the best queries to measure, over at most {MAX_CELLS:,} combinations of values, or, where"
-            f" all queries are boxes, over columns of at most so many values: here are {readable(cells)}"
+            f" all queries are boxes, over columns of at most so many values: here there are {readable(cells)}"
         )
 
 

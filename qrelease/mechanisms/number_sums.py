@@ -29,11 +29,12 @@ they are clearly nearer. What errors are worth is the mean logarithm of their ra
 question that is off by more than it would be if all were asked one at a time (by a choice without an interval, or a
 plan of its own, for an even part of the cost; a marginal for its weight's), that ratio's logarithm besides: of all
 shares in sixty-fourths the best are taken.
-No other question may be predicted to be off by more than a twentieth more than by counts alone,
-unless it stays below what it would have one at a time, and its squared error below twice that by counts. A share of a
-question by group that is less than its weight's is taken only where no larger one is good: groups may be smaller than
-those predicted for. Everybody together is one group of a known size: such a quantile may have the smallest share that
-is good. Of a chosen question the plan has the numbers of its groups' records; what is thereby freed is for the others.
+No other question, and no marginal, may be predicted to be off by more than a twentieth more than by counts alone; but a
+question may where it stays below what it would have one at a time, and its squared error below twice that by counts. A
+share of a question by group that is less than its weight's is taken only where no larger one is good: groups may be
+smaller than those predicted for. Everybody together is one group of a known size: such a quantile may have the smallest
+share that is good. Of a chosen question the plan has the numbers of its groups' records; what is thereby freed is for
+the others.
 
 *Learned bounds.* At the edges of the column's bins, by the exponential mechanism, or permute-and-flip: the lower and
 the upper one such that about so many records are beyond as the noise on their sums is worth, for moving a bound by one
@@ -546,6 +547,8 @@ def _best_choice(
 
     most = np.maximum(alone, _NO_WORSE * by_counts)
     most[: len(texts)] = np.minimum(most, _MUCH_WORSE * by_counts)[: len(texts)]
+    if together:  # marginals are asked for themselves
+        most[len(texts) :] = _NO_WORSE * by_counts[len(texts) :]
     as_counted = float(value(by_counts, np.arange(len(by_counts))).sum())
     fair = (share if together else 0.99) / len(texts)
     gains = {i: each.by_choice(split(whole, [fair, 1 - fair])[0]) / by_counts[i] for i, each in foretold.items()}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qrelease._util.texts import rounded
 from qrelease.queries.workload import Workload
 from qrelease.release.promise import unit_names
 
@@ -31,11 +32,12 @@ def few_records(release: Release) -> str:
     half = np.median(counts.bars[~np.isnan(counts.bars)]) if release.synopsis.has_table else np.inf
     leaning = (  # where hardly anything was spent on them, since a model of fewer columns was foreseen to be nearer
         " What is published of them is from the model, which was told more of fewer columns: half of its bars are"
-        f" within ± {half:,.3g}."
+        f" within ± {rounded(half)}."
     ) * bool(half <= total / 2)
     return (
-        f"Half of the answers were measured no better than to ± {np.median(known):,.3g} records, which is more than all"
-        f" records together, of which there seem to be about {total:,.0f}: noise that hides any one {one} is as large"
+        f"Half of the answers were measured no better than to ± {rounded(np.median(known))} records, which is"
+        f" more than all records together, of which there seem to be about {total:,.0f}: noise that hides any one"
+        f" {one} is as large"
         f" for few records as for many, and {len(release.workload):,} answers share {release.cost:.6g}. A larger"
         " epsilon, fewer questions or coarser columns make it smaller; with more records it would count for less."
         f"{leaning}"

@@ -131,3 +131,16 @@ def test_linear_algebra_gets_its_threads_back_after_an_error():
         with pytest.raises(ZeroDivisionError), parallel.one_thread():
             1 / 0  # noqa: B018
         assert blas_threads() == before
+
+
+def test_linear_algebra_gets_its_threads_back_from_threads_that_overlap():
+    """The first that came in is the first that is out, while the second is still inside."""
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        before = blas_threads()
+        first, second = parallel.one_thread(), parallel.one_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert {*blas_threads()} == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == before

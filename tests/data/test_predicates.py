@@ -88,7 +88,7 @@ def test_cells(text, expected):
             "'age' = 20",
             "position 1: expected a column name, got 'age'; names go without quotes, or in double ones: age",
         ),
-        ("age& = 20", "position 4: the character '&'; with other characters than letters, digits and _ - . names go"),
+        ("age& = 20", "position 4: the character '&'; a value with spaces or signs goes in single quotes"),
         ("age", "position 4: expected one of = != < <= > >= in is, got the end"),
         ("age 20", "position 5: expected one of = != < <= > >= in is, got '20'"),
         ("age not = 20", "position 9: expected 'in', got '='"),

@@ -552,7 +552,8 @@ def test_marks_of_missing_among_amounts_are_taken_for_missing_or_asked_about():
     frame.loc[:30, "size"] = 999
     frame["kids"], frame["score"] = [0, 1, 2, 3, 4, 99] * 50, [1, 2, 3, 4, 9] * 60
     found = drafted(frame)
-    assert "# -9: taken for missing, as no other value is on that side of zero" in found.text
+    assert "# -9: taken for missing, as no other value is on that side of zero; if it is a value, take it" in found.text
+    assert drafted(pd.DataFrame({"falls": [0] * 90 + [9] * 9})).doubts == {"falls": ("9",)}  # a count, most likely
     assert found.doubts == {"size": ("999",), "kids": ("99",), "score": ("9",)}
     for mark in ("999", "99", "9"):
         assert found.text.count(f"# {mark}: a value, or does it mean missing? If so, list it under missing") == 1

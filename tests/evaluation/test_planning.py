@@ -284,7 +284,7 @@ def test_a_plan_by_epsilon_says_what_is_vacuous():
     assert found.cost == ApproxDP(1.0, 1e-6)
     forecasts = {q.mechanism: q for q in found.forecasts}
     assert forecasts["laplace"].promised < 1
-    assert "its noisy answers are all within 35 records; more is promised" in forecasts["laplace"].note
+    assert "its noisy answers are all within 35 records; the promised error is larger" in forecasts["laplace"].note
     assert forecasts["pmw"].vacuous
     assert "  pmw (Python only, qr.PrivateMultiplicativeWeights, for questions one by one): epsilon is too" in str(
         found

@@ -26,7 +26,7 @@ def test_of_a_survey_of_sixty_people_it_is_said_why_bars_are_larger_than_the_tab
     said = few_records(release)
     half = np.median(release.error_bars(PAIRS)[1])
     assert half > release.synopsis.total
-    assert said.startswith(f"Half of the answers were measured no better than to ± {half:,.3g} records")
+    assert said.startswith(f"Half of the answers were measured no better than to ± {half:,.0f} records")
     assert f"about {release.synopsis.total:,.0f}: " in said
     assert f"{len(PAIRS)} answers share epsilon=0.1. A larger epsilon, fewer questions or coarser columns" in said
     published = np.median(release.model_bars(PAIRS))

@@ -142,6 +142,7 @@ class Encoder(dict[str, int]):
         found, left = plain_codes(self, np.arange(low, high + 2, dtype=np.float64))
         codes = found.astype(np.int32)
         codes[left] = -1
+        codes[-1] = -1  # on a coarse grid it would be rounded to the last point, and with it all that is beyond
         return low, codes
 
     @cached_property

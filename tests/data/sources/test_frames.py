@@ -282,3 +282,24 @@ def test_texts_come_many_at_a_time_and_are_those_of_the_values():
     first, second = (list(chain.from_iterable(column)) for column in zip(*blocks, strict=True))
     assert first == [repr(v) if v % 1 else str(int(v)) for v in frame["a"].tolist()]
     assert second[:5] == ["true", "1", "1.5", "", "x"]
+
+
+@pytest.mark.parametrize("outside", ["clip", "error"])
+@pytest.mark.parametrize("step", [2, 3, 20, "0.25", "2.5"])
+def test_whole_numbers_on_a_grid_are_read_as_their_texts_are(tmp_path, step, outside):
+    """On a coarse grid whatever lay beyond the limits was read as the last point, a missing mark too."""
+    schema = (
+        f'[[attribute]]\nname = "x"\nkind = "number"\nwithin = [0, 60]\nstep = {step}\noutside = "{outside}"\n'
+        'missing = ["-9", "99"]\nreviewed = true\n'
+    )
+    file = tmp_path / "x.csv"
+    for value in [-9, 99, *range(-30, 100, 7)]:
+        frame = pd.DataFrame({"x": [value] * 3})
+        frame.to_csv(file, index=False)
+        found = []
+        for read in (lambda: Table.read(file, schema), lambda: Table.from_frame(frame, schema)):  # noqa: B023
+            try:
+                found.append(read().counts(((0,),))[0].tolist())
+            except InvalidInput:
+                found.append(None)
+        assert found[0] == found[1], value

@@ -195,7 +195,7 @@ function told() {
 
 // The cards of a file.
 export function show(review) {
-  cards = review.columns.map((entry, i) => new Card(entry, review.reviewed, `column-${i}`, review.doubts[entry.name]));
+  cards = review.columns.map((entry, i) => new Card(entry, review.reviewed, `column-${i}`, Object.hasOwn(review.doubts, entry.name) ? review.doubts[entry.name] : []));
   one("cards").replaceChildren(...cards.map((c) => c.element));
   one("warning").hidden = review.reviewed;
   one("start-all").hidden = review.reviewed;
