@@ -108,13 +108,18 @@ class AsCounts(Listed):
     moved = staticmethod(lambda sensitivity: sensitivity / 2)
 
 
-def told_apart(question, first, second, cost, relation, kind=Listed):
+def told_apart(question, first, second, cost, relation, kind=Listed, weights=(1,), *, each=False):
     """By how much of their cost all choices tell two tables apart: the worst outcome's ε, or the largest of the
-    divergences of ZCDP at some orders. The choices are independent, so the parts of their laws add up."""
-    parsed, sides = NumericQuestion.parse(first.domain, question), []
+    divergences of ZCDP at some orders. The choices are independent, so the parts of their laws add up.
+
+    question  one, or several with a semicolon between them
+    each      the mistake: every one of several for all of the cost
+    """
+    parsed, sides = [NumericQuestion.parse(first.domain, text) for text in question.split("; ")], []
     for table in (first, second):
         private = kind(table, relation)
-        choose_quantiles(private, [parsed], cost, [1])
+        for asked in [[one] for one in parsed] if each else [parsed]:
+            choose_quantiles(private, asked, cost, [1] if each else weights)
         sides.append(private.laws)
     if isinstance(cost, PureDP):
         return max(sum(np.log(a / b).max() for a, b in zip(*order, strict=True)) for order in (sides, sides[::-1])) / (
@@ -142,6 +147,17 @@ ASKED = ["quantile(.5):x by g", "quantile(.1,.75):x by g where g = 1", "quantile
 def test_no_neighbour_is_told_apart_by_more_than_was_paid(question, cost, relation):
     found = worst(question, cost, relation)
     assert 0.02 < found <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("relation", BOTH)
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+def test_questions_of_unequal_shares_cost_together_what_was_paid(cost, relation):
+    """And not where each of them has all of it."""
+    both, pairs = "quantile(.5):x by g; quantile(.9):x", [(t, o) for t in TABLES for o in neighbouring(t, relation)]
+    found = [told_apart(both, a, b, cost, relation, weights=(1, 5)) for a, b in pairs]
+    assert 0.02 < max(found) <= 1 + 1e-9
+    if isinstance(cost, PureDP):  # whose bound is nearly reached
+        assert max(told_apart(both, a, b, cost, relation, each=True) for a, b in pairs) > 1.02
 
 
 EIGHT = Domain((Attribute("g", "coded", codes=2, ordered=True), Attribute("x", "coded", codes=8, ordered=True)))
