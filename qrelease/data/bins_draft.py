@@ -18,6 +18,7 @@ _DIGITS = 1e-9  # bins are at least this part of the largest number, so that edg
 _CROWDED = 0.45  # how likely two values may be in one bin before other bins are tried
 _LIKELIHOOD_RATIO = 0.75  # and these are taken if two different values are at most this part as likely in one
 _EXACT = 2.0**53  # whole numbers below this are floats of their own
+_HEAP = 0.25  # a value that more than this part of all have gets a bin of its own, where a grid tells what that is
 _MAX_END_WIDTH = 4  # times its neighbour, of a bin at an end, before it is divided
 
 
@@ -64,9 +65,11 @@ def share_bins(limit: int, seen: Mapping[float, int], step: Fraction) -> int | l
         inner = [edge for edge in bins if edge < limit]
         return [*inner, limit, behind] if heaped else [*inner, behind]
     count = min(BINS, int(limit / step) + 1)
-    if not heaped or count < BINS:
+    if count < BINS:
         return count
-    return [*(toml_number(Fraction(limit * i, BINS)) for i in range(BINS + 1)), behind]
+    even_edges = [*(limit * i / BINS for i in range(BINS)), *[limit] * heaped, float(behind)]
+    edges = _with_heaps(even_edges, seen, step)
+    return [*map(_short, edges)] if heaped or edges != even_edges else count
 
 
 def number_bins(
@@ -86,8 +89,35 @@ def number_bins(
         found = min((edges for edges in others if len(edges) > 2), key=lambda e: crowding(e, seen), default=edges)
         equal = _equal(seen)  # no bins tell these apart
         if crowding(found, seen) - equal < _LIKELIHOOD_RATIO * (crowded - equal):
-            return [toml_number(Fraction(repr(edge))) for edge in found]
+            return [*map(_short, _with_heaps(found, seen, step))]
+    if (heaped := _with_heaps(edges, seen, step)) != edges:
+        return [*map(_short, heaped)]
     return {"start": toml_number(start), "stop": toml_number(stop), "width": toml_number(width)}
+
+
+def heaps(seen: Mapping[float, int]) -> list[float]:
+    """The values that more than a quarter of all have."""
+    least = _HEAP * sum(seen.values())
+    return sorted(value for value, count in seen.items() if count > least)
+
+
+def _with_heaps(edges: list[float], seen: Mapping[float, int], step: Fraction) -> list[float]:
+    """The edges, and those of values that many records have, as 40 hours, in bins that hold others too.
+
+    In a bin values count as spread evenly, or as its middle: a heap at its lower end would be taken for larger numbers.
+    """
+    found = {*edges}
+    for value in heaps(seen) if step else ():
+        at = bisect.bisect_right(edges, value)
+        own = _on_grid(value, step, round)
+        inside = own == value and 0 < at < len(edges)
+        if inside and any(edges[at - 1] <= other < edges[at] and other != value for other in seen):
+            found |= {own, _on_grid(own + float(step), step, round)}
+    return sorted(found)
+
+
+def _short(edge: float) -> int | float:
+    return toml_number(Fraction(repr(edge)))
 
 
 def even(low: float, high: float, least: Fraction) -> tuple[Fraction, Fraction, Fraction]:
@@ -126,17 +156,17 @@ def _logarithmic(low: float, high: float, step: Fraction) -> list[float]:
 
 
 def _quantiles(low: float, high: float, seen: Mapping[float, int], step: Fraction) -> list[float]:
-    """Between the limits, about as many of the values in each bin, rounded to two digits.
+    """Between the limits, about as many of the values in each bin, rounded to two digits; heaps have bins of their own.
 
-    On a grid, a value that would fill more than half of them has one of its own.
+    They are added before bins at the ends are divided, which are then as narrow as those beside a heap.
     """
-    ordered, total = sorted(seen.items()), sum(seen.values())
+    ordered, total, heaped = sorted(seen.items()), sum(seen.values()), heaps(seen)
     edges, passed = {_rounded(low, math.floor)}, 0
     for value, count in ordered:
         has_bin = passed + count < total or count * BINS >= total  # the largest value alone has none
         if has_bin and (passed + count) * BINS // total > passed * BINS // total:
             edges.add(_rounded(value, math.ceil))
-        if step and 2 * count > total:
+        if step and value in heaped:
             own = _on_grid(value, step, round)
             edges |= {own, _on_grid(own + float(step), step, round)}
         passed += count

@@ -25,7 +25,7 @@ from tomlkit.items import Table
 
 from qrelease._util.validate import whole
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
-from qrelease.data.bins_draft import even, limit_of_shares, number_bins, share_bins, toml_number
+from qrelease.data.bins_draft import even, heaps, limit_of_shares, number_bins, share_bins, toml_number
 from qrelease.data.codes_draft import codes_named, digits_of_codes
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
@@ -738,8 +738,9 @@ def _propose_bins(entry: Table, column: _Column) -> int:
         if step and high - low > step:
             _add_grid(entry, column, low, high, step)
     if isinstance(bins, list):
-        heaped = column.most_share if column.most_share in bins else None
-        why = "even bins would hold nearly all values in one" if heaped is None else f"many records have {heaped}"
+        heaped = [value for value in (*heaps(column.places), column.most_share or math.nan) if value in bins]
+        told = " and ".join(f"{toml_number(Fraction(value)):,}" for value in dict.fromkeys(heaped))
+        why = f"many records have {told}" if heaped else "even bins would hold nearly all values in one"
         entry.add(tomlkit.comment(f"uneven: {why}"))
     entry.add("bins", _inline(bins) if isinstance(bins, dict) else bins)
     if column.kind == "whole":

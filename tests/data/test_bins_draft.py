@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import qrelease as qr
-from qrelease.data.bins_draft import crowding, limit_of_shares, number_bins
+from qrelease.data.bins_draft import crowding, limit_of_shares, number_bins, share_bins
 from qrelease.data.schema import edges_of, load
 from qrelease.errors import InvalidInput
 
@@ -216,3 +216,16 @@ def test_a_draft_that_leaves_things_open(tmp_path: Path) -> None:
     table = qr.Table.read(path, domain)
     assert len(table) == 1500
     assert table.texts["dest"][:2] == ("D0", "D1")
+
+
+def test_a_heap_of_a_good_part_gets_a_bin_of_its_own_and_means_are_what_they_were() -> None:
+    """40 hours of nearly half the records, at the lower end of a bin, were taken for 45."""
+    rng = np.random.default_rng(5)
+    values = np.where(rng.random(20_000) < 0.45, 40, rng.integers(5, 80, 20_000))
+    seen = {float(v): int(c) for v, c in zip(*np.unique(values, return_counts=True), strict=True)}
+    for bins in (number_bins(min(seen), max(seen), seen, Fraction(1)), share_bins(100, seen, Fraction(1))):
+        edges = np.array(bins, dtype=float)
+        assert {40, 41} <= {*edges}
+        middles = (edges[:-1] + edges[1:] - 1) / 2
+        assert middles[np.searchsorted(edges, values, side="right") - 1].mean() == pytest.approx(values.mean(), abs=0.3)
+    assert isinstance(share_bins(100, {float(n): 20 for n in range(101)}, Fraction(1)), int)
