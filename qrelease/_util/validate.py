@@ -115,7 +115,8 @@ def check_arguments(part: object, method: Callable[..., object], *given: str, na
     except TypeError as error:
         wanted = ", ".join([*given, *(["*"] if named else []), *named])
         name = getattr(method, "__name__", "a method")
-        raise InvalidInput(f"{type(part).__name__}.{name} must take ({wanted}): {error}") from None
+        taken = signature(method)
+        raise InvalidInput(f"{type(part).__name__}.{name} must take ({wanted}), and takes {taken}: {error}") from None
 
 
 def lacking(part: object, names: tuple[str, ...]) -> str:

@@ -68,7 +68,9 @@ class Address:
         except ValueError:
             parts = None
         if parts is None or parts.scheme not in ("https", "http") or not parts.hostname:
-            raise InvalidInput("url must be https://HOST, with :PORT and /PATH if there are any")
+            raise InvalidInput(
+                "url must be https://HOST, with :PORT and /PATH if there are any, or http://127.0.0.1:PORT here"
+            )
         if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
             raise InvalidInput("url must have no user, no password, no query and no fragment: the token is given apart")
         secure = parts.scheme == "https"

@@ -527,7 +527,7 @@ def parameters(mechanism: Any) -> dict[str, Any]:
     if not is_dataclass(mechanism):
         name = type(mechanism).__name__
         raise InvalidInput(
-            f"a mechanism must be a dataclass of its public parameters, got {name}: write @dataclass(frozen=True) above"
-            f" its class, and each parameter as a field, as in `rounds: int = 5`"
+            f"{name} must be a dataclass of its public parameters: write @dataclass(frozen=True) above its class, and"
+            f" each parameter as a field, as in `rounds: int = 5`"
         )
     return {f.metadata.get("stored", f.name): plain(getattr(mechanism, f.name)) for f in fields(mechanism)}
