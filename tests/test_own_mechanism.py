@@ -245,7 +245,10 @@ def test_a_mechanism_that_is_no_dataclass_or_takes_other_arguments_is_refused_be
     table, cost = random_table(DOMAIN, 200, 0), qr.PureDP(1.0)
     with qr.Ledger.open(None, cost) as ledger:
         curator = qr.Curator(table, ledger, qr.Entropy.insecure(0))
-        with pytest.raises(qr.InvalidInput, match=r"got Plain: write @dataclass\(frozen=True\) above its class"):
+        with pytest.raises(
+            qr.InvalidInput,
+            match=r"Plain must be a dataclass of its public parameters: write @dataclass\(frozen=True\) above its class",
+        ):
             curator.release(Plain(), WORKLOAD, cost)
         with pytest.raises(qr.InvalidInput, match=r"Fewer.release must take \(private, workload, cost\)"):
             curator.release(Fewer(), WORKLOAD, cost)
