@@ -247,7 +247,7 @@ def test_a_mechanism_that_is_no_dataclass_or_takes_other_arguments_is_refused_be
         curator = qr.Curator(table, ledger, qr.Entropy.insecure(0))
         with pytest.raises(
             qr.InvalidInput,
-            match=r"Plain must be a dataclass of its public parameters: write @dataclass\(frozen=True\) above its class",
+            match=r"Plain must be a dataclass of its public parameters: write @dataclass\(frozen=True\) above",
         ):
             curator.release(Plain(), WORKLOAD, cost)
         with pytest.raises(qr.InvalidInput, match=r"Fewer.release must take \(private, workload, cost\)"):

@@ -24,7 +24,9 @@ def test_it_is_the_matrix_of_the_queries(workload):
 def test_what_does_not_fit_is_refused():
     domain = coded(*[2] * 16)
     check_dense(Workload.marginals(domain, 1))
-    with pytest.raises(TooLarge, match=rf"{MAX_ENTRIES:,} pairs fit at most: 480 queries over 65,536 cells are more"):
+    with pytest.raises(
+        TooLarge, match=rf"at most {MAX_ENTRIES:,} times in all: 480 queries over 65,536 cells are more"
+    ):
         check_dense(Workload.marginals(domain, 2))
     with pytest.raises(TooLarge, match=r"over 2\^60 cells"):
         dense(Workload.marginals(coded(*[2] * 60), 1))
