@@ -29,7 +29,15 @@ from qrelease.inference.measurement import noise_for
 from qrelease.inference.nets import quantiles, small_databases
 from qrelease.mechanisms import matrix
 from qrelease.mechanisms.accuracy import Promising
-from qrelease.mechanisms.auto import MAX_SIMULATED, SMALL_DATABASE_CELLS, Auto, choose, foretold, in_closed_form
+from qrelease.mechanisms.auto import (
+    MAX_SIMULATED,
+    QUICK_CELLS,
+    SMALL_DATABASE_CELLS,
+    Auto,
+    choose,
+    foretold,
+    in_closed_form,
+)
 from qrelease.mechanisms.base import OnlineMechanism, check_parts
 from qrelease.mechanisms.expected_errors import marginals_alone
 from qrelease.mechanisms.forecasts import Forecasting, pace, rough
@@ -634,6 +642,8 @@ class Setting:
         """Why a mechanism is not simulated, though it can run; empty if it is."""
         cells = self.workload.domain.size
         if isinstance(found, FittedRecords) and MaxEnt().no_table(self.workload) is None:
+            if cells > QUICK_CELLS:
+                return f"not simulated over {readable(cells)} cells: auto goes by its prediction"
             return "not simulated: its records are a sample of the histogram that maxent fits, and so further off"
         if self.searches_long(found):
             return (
