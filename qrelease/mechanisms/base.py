@@ -39,6 +39,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, TypeVar, runtime_checkable
 
+import numpy as np
+
 from qrelease._util.typing import Axes
 from qrelease._util.validate import kind_of
 from qrelease.data.domain import Domain
@@ -493,11 +495,14 @@ class PayingMechanism(Protocol[Opened]):
 def plain(value: object) -> Any:
     """A public value as JSON has it.
 
-    What has a `to_json` describes itself. Another dataclass, such as an update rule, is its fields and its stored name;
-    any other object is its stored name alone, for what it holds may be private by now.
+    Numbers and arrays of numpy are Python's numbers and lists. What has a `to_json` describes itself. Another
+    dataclass, such as an update rule, is its fields and its stored name; any other object is its stored name alone, for
+    what it holds may be private by now.
     """
     if value is None or isinstance(value, str | int | float):
         return value
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 from worlds import coded
 
@@ -67,6 +68,8 @@ class Shown:
         ([Part(0.1)], [{"type": "Part", "alpha": 0.1, "names": [], "share": 0.5}]),
         (Described(), {"type": "described", "sizes": [1, 2]}),
         (Shown(), "Shown(3)"),
+        (np.int64(3), 3),
+        ((np.float32(0.5), np.arange(2000)), [0.5, list(range(2000))]),
     ],
 )
 def test_public_values_are_described_as_json_has_them(value, said):
