@@ -442,13 +442,18 @@ def _whole_numbers(name: str, exact: Ints | Sequence[int]) -> Ints | list[int]:
     if (isinstance(exact, np.ndarray) and exact.ndim != 1) or not isinstance(exact, np.ndarray | Sequence):
         kind = f"an array of {exact.ndim} dimensions" if isinstance(exact, np.ndarray) else type(exact).__name__
         raise InvalidInput(f"{name} must be a list or one row of whole numbers, got {kind}")
-    other = next((number for number in exact if not isinstance(number, Integral | np.bool_)), None)
+    other = next((number for number in exact if not _whole(number)), None)
     if other is not None:
         raise InvalidInput(
             f"{name} must be whole numbers, such as counts, got {type(other).__name__}: whole noise would leave their"
             " fraction as it is; multiply them, and their sensitivity, by a fixed number and round before"
         )
     return [int(number) for number in exact]
+
+
+def _whole(number: object) -> bool:
+    """Whether it is a whole number; numpy calls its durations integers, too."""
+    return isinstance(number, Integral | np.bool_) and not isinstance(number, np.timedelta64)
 
 
 def _plus(exact: Ints | Sequence[int], noise: Ints) -> Ints:

@@ -98,7 +98,17 @@ def test_a_sparse_mean_takes_the_points_of_a_column(tmp_path):
 
 @pytest.mark.parametrize(
     "exact",
-    [np.array([0.25]), [0.25], [np.float64(0.25)], [Fraction(1, 4)], ["1"], np.ones((2, 2), int), 3, "12"],
+    [
+        np.array([0.25]),
+        [0.25],
+        [np.float64(0.25)],
+        [Fraction(1, 4)],
+        ["1"],
+        [np.timedelta64(7)],
+        np.ones((2, 2), int),
+        3,
+        "12",
+    ],
     ids=str,
 )
 def test_what_is_no_whole_number_is_refused_before_the_charge_and_not_told(exact, tmp_path):

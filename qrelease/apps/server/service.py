@@ -1,8 +1,9 @@
 """The work for analysts in one transaction: quotes, answers that are charged and recorded, the public hypothesis.
 
 How long a request takes depends on what is public: on the request, on what was answered before, and on where its answer
-comes from, which the answer says. Noise is drawn in the middle of it and takes the same path whatever its value: the
-same statements are executed and the same rows written, in one transaction.
+comes from, which the answer says. Estimates are an exception: their time may depend on which values occur, see the
+threat model. Noise is drawn in the middle of it and takes the same path whatever its value: the same statements are
+executed and the same rows written, in one transaction.
 
 Analysts share what was bought: that a query is free for one of them tells that it, or what it follows from, was asked
 before, and the server's total tells what others spent. That is public, as the answers are; names are not told.
