@@ -198,7 +198,7 @@ def changed(rounds: RoundPoints, *, squares: bool) -> Fraction:
     Laplace mechanism goes, or of their squares.
     """
     heaps = Fraction(1, HEAPS_NOISE**2 if squares else HEAPS_NOISE)
-    return levels(rounds.size) + (heaps if has_classes(rounds) else 0)
+    return levels(rounds.size) + (heaps if has_classes(rounds) else Fraction(0))
 
 
 def _alone(leaves: list[Part]) -> Mask:
@@ -206,7 +206,8 @@ def _alone(leaves: list[Part]) -> Mask:
     lengths = np.array([leaf.stop - leaf.start for leaf in leaves])
     densities = np.array([leaf.estimate for leaf in leaves]) / lengths
     other = np.concatenate([[True], np.abs(np.diff(densities)) > _SAME * densities[1:], [True]])
-    return (lengths == 1) & other[1:] & other[:-1]
+    found: Mask = (lengths == 1) & other[1:] & other[:-1]
+    return found
 
 
 def _weights(classes: Ints, leaves: list[Part], alone: Mask, before: Floats, variance: float) -> Floats:

@@ -110,7 +110,8 @@ class RoundPoints:
         else:
             period = self.periods[found - 2]
             points = np.arange(start + (self.origin - start) % period, stop, period, dtype=np.int64)
-        return points[self.classes(points) == found]
+        kept: Ints = points[self.classes(points) == found]
+        return kept
 
 
 def _decimals(step: Fraction, farthest: Fraction) -> list[Fraction]:
