@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn, final
 from qrelease._util import callers
 from qrelease._util.elapsed import elapsed
 from qrelease._util.validate import check_arguments, lacking
+from qrelease.data.attribute import OTHER, Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json
 from qrelease.data.source import Source
@@ -539,13 +540,14 @@ class Curator:
 
         Where one charge paid for them and for another release, that is what is told: what is over them is about the
         same records, and no smaller cost is one in (ε, δ) that covers them. Bins and categories are as they were
-        learned, whatever else an entry says by now: of missing values, or of how its numbers are written.
+        learned, or fewer of them, merged by hand; whatever else an entry says by now: of missing values, or of how its
+        numbers are written. Who lists from public knowledge what was learned as well is told too large a cost.
         """
         found = []
         for entry, cost, names, drawn in learned_schemas(self._ledger):
             kept = domain_from_json(json.loads(drawn))
-            known = {a.name: (a.edges, a.categories) for a in kept}
-            there = [a.name for a in self.domain if known.get(a.name) == (a.edges, a.categories)]
+            known = {a.name: a for a in kept}
+            there = [a.name for a in self.domain if a.name in known and _is_made_of(known[a.name], a)]
             columns = [name for name in there if f", {name}, " in f", {names}, "]
             found += [SchemaCost(tuple(columns), cost, entry)] if columns else []
         return tuple(found)
@@ -983,3 +985,11 @@ def _written_out(value: object) -> bool:
     if isinstance(value, type) or not is_dataclass(value) or not type(value).__module__.startswith("qrelease."):
         return False
     return all(_written_out(getattr(value, f.name)) for f in fields(value))
+
+
+def _is_made_of(learned: Attribute, attribute: Attribute) -> bool:
+    """Whether bins or categories are the learned ones, or some of these: where a bin begins, and which text is one."""
+    if (attribute.edges, attribute.categories) == (learned.edges, learned.categories):
+        return True
+    begins, texts = set(attribute.edges[1:-1]), set(attribute.categories) - {OTHER}
+    return bool(begins or texts) and begins <= set(learned.edges) and texts <= set(learned.categories)

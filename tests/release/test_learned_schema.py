@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from towns import OPEN, frame
 
+from qrelease.data.attribute import OTHER
 from qrelease.data.domain import Domain, Review
 from qrelease.data.person import Person
 from qrelease.data.schema import load
@@ -252,6 +253,30 @@ def test_what_bins_and_categories_cost_is_told_whatever_else_their_entries_say_b
         asked = Laplace(), Workload.marginals(domain, 1), PureDP(0.25)
         release = Curator(Table.from_frame(frame(), domain), ledger).release(*asked, changed_rows=True)
     assert [p.columns for p in release.learned] == [("hours", "town")]
+
+
+def test_what_is_made_of_learned_bins_and_categories_by_hand_is_of_the_same_charge(tmp_path):
+    """Bins merged, and a category left out; not bins, or a list, with anything that was not learned."""
+    with Ledger.open(tmp_path / "towns.ledger", ApproxDP(4.0, 1e-5), dataset="towns") as ledger:
+        domain = Curator(Table.from_frame(frame(), OPEN), ledger).learn(COST).domain
+        hours, town = domain["hours"], domain["town"]
+        ends = (hours.edges[0], hours.edges[-1])
+        assert 41.0 in hours.edges
+        unlearned = next(float(at) for at in range(1, 1000) if at not in hours.edges)
+
+        def told(**changed):
+            edited = tuple(replace(a, **changed.get(a.name, {})) for a in domain)
+            rows = Table.from_frame(frame(), replace(domain, attributes=edited))
+            asked = Laplace(), Workload.marginals(rows.domain, 1), PureDP(0.01)
+            return [p.columns for p in Curator(rows, ledger).release(*asked, changed_rows=True).learned]
+
+        merged = {"edges": (ends[0], 41.0, ends[1]), "shape": ()}
+        fewer = {"categories": (town.categories[0], OTHER)}
+        public = {"categories": (*town.categories[:-1], "Babylon", OTHER)}
+        assert told(hours=merged, town=fewer) == [("hours", "town")]
+        assert told(hours=merged, town=public) == [("hours",)]
+        assert told(hours={"edges": (ends[0], unlearned, ends[1]), "shape": ()}, town=public) == []
+        assert told(hours={"edges": ends, "shape": ()}, town={"categories": (OTHER,)}) == []
 
 
 @pytest.mark.parametrize("of_persons", [False, True])

@@ -40,7 +40,8 @@ from qrelease.data.named_categories import WEIGHT
 from qrelease.errors import InvalidInput
 from qrelease.mechanisms.learning import gaussian_selection, partition_selection
 from qrelease.mechanisms.learning.bins import cuts_of, shape_of
-from qrelease.mechanisms.learning.point_tree import levels, measured_leaves
+from qrelease.mechanisms.learning.point_tree import changed, measured_leaves
+from qrelease.mechanisms.learning.round_points import RoundPoints
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.calibration import selection_epsilon
 from qrelease.noise.distributions import MAX_SCALE, MAX_VARIANCE
@@ -69,8 +70,8 @@ CATEGORIES_WEIGHT = 4
 named, some 25/ε, and the noise of a bin is some 3/ε to 6/ε; what is not named is lost to every query about it."""
 
 CATEGORIES_RHO_WEIGHT = 24
-"""How many times as much ρ as each level of a tree of bins: three levels take an eighth. With twice as much, the noise
-of the bins is 1.3 times as large, and hardly more records are in categories that are named. `python -m
+"""How many times as much ρ as each level of a tree of bins: three levels take about a seventh. With twice as much, the
+noise of the bins is 1.3 times as large, and hardly more records are in categories that are named. `python -m
 benchmarks.learning --weights` compares weights."""
 
 PERSONS_SHARE = 0.35
@@ -173,7 +174,7 @@ def column_costs(domain: Domain, cost: LearningCost) -> dict[str, Cost]:
     """What each column that is to be learned costs: of records ε by `CATEGORIES_WEIGHT`, and δ where it has categories.
 
     Of persons, where there are categories, and in `OneAccount`, ρ: of bins as much for each level of a column's tree,
-    so that all counts have the same noise, and of categories `CATEGORIES_RHO_WEIGHT`, which cost `lone_delta` as well.
+    so that all its counts have the same noise, and of categories `CATEGORIES_RHO_WEIGHT`, which cost `lone_delta` too.
     """
     check_learning(domain, cost)
     open_ = [a for a in domain if a.undecided]
@@ -195,9 +196,11 @@ def column_costs(domain: Domain, cost: LearningCost) -> dict[str, Cost]:
     return found
 
 
-def _rho_weight(attribute: Attribute) -> int:
+def _rho_weight(attribute: Attribute) -> float:
     """The part of ρ that a column takes."""
-    return CATEGORIES_RHO_WEIGHT if attribute.grid is None else levels(attribute.grid.size)
+    if attribute.grid is None:
+        return CATEGORIES_RHO_WEIGHT
+    return float(changed(RoundPoints.of(attribute.grid), squares=True))
 
 
 def check_noise(domain: Domain, cost: LearningCost, unit: Unit) -> None:
@@ -338,13 +341,13 @@ def _bins_noise(attribute: Attribute, cost: Cost, neighbours: Neighbours) -> tup
     Raises `InvalidInput` for more noise than can be drawn.
     """
     assert attribute.grid is not None
-    changed = levels(attribute.grid.size) * _moved(neighbours)  # a record is in one part of each level
+    moved = changed(RoundPoints.of(attribute.grid), squares=isinstance(cost, ZCDP)) * _moved(neighbours)
     if isinstance(cost, ZCDP):
-        variance = Fraction(changed) / (2 * Fraction(cost.rho))
+        variance = moved / (2 * Fraction(cost.rho))
         if variance <= MAX_VARIANCE:
             return Fraction(math.sqrt(variance / 2)), variance
     else:
-        scale = changed / Fraction(cost.to_json()["epsilon"])
+        scale = moved / Fraction(cost.to_json()["epsilon"])
         if scale <= MAX_SCALE:
             return scale, None
     given = f"rho than {cost.rho:g}" if isinstance(cost, ZCDP) else f"epsilon than {cost.to_json()['epsilon']:g}"
@@ -364,16 +367,15 @@ def _of_one_key(cost: Cost, neighbours: Neighbours) -> tuple[Fraction, Fraction]
 
 def _bins(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
     assert attribute.grid is not None
-    size = attribute.grid.size
     points, counts = private.occurring(attribute.name)
     scale, variance = _bins_noise(attribute, cost, private.neighbours)
 
-    def draw(scale: Fraction, count: int) -> Ints:
+    def draw(times: int, count: int) -> Ints:
         if variance is None:
-            return discrete_laplace(scale, count, private.entropy)
-        return discrete_gaussian(variance, count, private.entropy)
+            return discrete_laplace(times * scale, count, private.entropy)
+        return discrete_gaussian(times**2 * variance, count, private.entropy)
 
-    pieces = measured_leaves(points, counts, size, scale, attribute.learn, draw)
+    pieces = measured_leaves(points, counts, scale, attribute.learn, draw, RoundPoints.of(attribute.grid))
     edges = tuple(float(attribute.grid.value(cut)) for cut in cuts_of(pieces, attribute.learn))
     return replace(attribute, learn=0, edges=edges, shape=shape_of(pieces))
 

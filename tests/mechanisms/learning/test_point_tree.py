@@ -8,26 +8,29 @@ import pytest
 
 from qrelease.evaluation.audit.enumeration import compare, enumerated, laplace_distribution
 from qrelease.mechanisms.learning.bins import cuts_of
-from qrelease.mechanisms.learning.point_tree import branches, levels, measured_leaves, merged
+from qrelease.mechanisms.learning.point_tree import branches, changed, counted, levels, measured_leaves, merged
+from qrelease.mechanisms.learning.round_points import RoundPoints, one_class
 from qrelease.noise.entropy import Entropy
 from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
 from qrelease.privacy import PureDP
 
+DECIMAL = (1, 5, 10, 50, 100)
 
-def tree(points, counts, size, scale, parts=4, draw=None, seed=1):
-    entropy = Entropy.insecure(seed)
-    draw = draw or (lambda scale, count: discrete_laplace(scale, count, entropy))
-    return measured_leaves(np.array(points), np.array(counts), size, Fraction(scale), parts, draw)
+
+def tree(points, counts, size, scale, parts=4, draw=None, seed=1, periods=DECIMAL):
+    entropy, rounds = Entropy.insecure(seed), RoundPoints(0, size, tuple(p for p in periods if p < size))
+    draw = draw or (lambda times, count: discrete_laplace(times * Fraction(scale), count, entropy))
+    return measured_leaves(np.array(points), np.array(counts), Fraction(scale), parts, draw, rounds)
 
 
 def pieces_of(counts, scale):
     noise = laplace_distribution(scale, missing=1e-9)
 
     def run(counts, choices):
-        def draw(scale, count):
+        def draw(_, count):
             return np.array([choices.draw(noise) for _ in range(count)])
 
-        found = measured_leaves(np.arange(3), np.array(counts), 3, scale, 4, draw)
+        found = measured_leaves(np.arange(3), np.array(counts), scale, 4, draw, one_class(3))
         return tuple(np.round(found.masses, 6).tolist())
 
     return enumerated(run, counts, least=1e-12)
@@ -39,6 +42,113 @@ def test_neighbours_are_as_near_as_is_claimed(counts):
     for scale, convicted in ((Fraction(1, 3), False), (Fraction(1, 4), True)):
         found = compare(pieces_of(counts, scale), pieces_of(more, scale), PureDP(epsilon))
         assert found.convicted is convicted
+
+
+def counts_of(counts, scale, point):
+    """The noisy counts that a record at a point is in, as they are published; the others' noise is independent."""
+    rounds = RoundPoints(0, 20, (1, 5, 10))
+    laws = {times: laplace_distribution(times * scale, missing=1e-5) for times in (1, 2)}
+    spans = {20: point // 5, 5: point % 5}  # branches of five: the part that it is in, of the two levels
+
+    def run(counts, choices):
+        sizes = iter((4, 5))
+
+        def draw(times, count):
+            noise = np.zeros(count, np.int64)
+            if times == 1:
+                assert count == next(sizes)
+                noise[spans[20 if count == 4 else 5]] = choices.draw(laws[1])
+            else:
+                noise[rounds.classes(np.array([point]))] = choices.draw(laws[2])
+            return noise
+
+        root, classes = counted(np.arange(20), np.array(counts), scale, 4, draw, rounds)
+        below = [part.noisy for child in root.children for part in child.children]
+        return (*(part.noisy for part in root.children), *below, *classes.tolist())
+
+    return enumerated(run, counts, least=1e-7)
+
+
+@pytest.mark.parametrize("point", [0, 10])
+def test_neighbours_are_as_near_with_classes_of_round_points(point):
+    """A record is in a part of each of two levels, and in one class, with twice the noise: 2.5 in units of 1/scale.
+
+    Without the class in that sum the scale is smaller, and is convicted.
+    """
+    epsilon, counts = 4.0, np.where(np.arange(20) // 5 == point // 5, 40, 0)
+    more = counts + (np.arange(20) == point)
+    assert changed(RoundPoints(0, 20, (1, 5, 10)), squares=False) == Fraction(5, 2)
+    for moved, convicted in ((Fraction(5, 2), False), (Fraction(2), True)):
+        scale = moved / Fraction(epsilon)
+        found = compare(counts_of(tuple(counts), scale, point), counts_of(tuple(more), scale, point), PureDP(epsilon))
+        assert found.convicted is convicted
+
+
+@pytest.mark.parametrize(("size", "squared"), [(16, 1), (17, 2.25), (4096, 3.25)])
+def test_squares_that_a_record_moves_are_those_of_its_counts_over_their_variances(size, squared):
+    drawn, rounds = [], RoundPoints(0, size, tuple(p for p in DECIMAL if p < size))
+
+    def draw(times, count):
+        drawn.append(times)
+        return np.zeros(count, np.int64)
+
+    at, many = np.array([3]), np.array([10**6])
+    before, after = (counted(at, many + more, Fraction(1), 4, draw, rounds) for more in (0, 1))
+    moved = [abs(a.noisy - b.noisy) for a, b in zip(every(before[0]), every(after[0]), strict=True)]
+    if size > 16:
+        moved += (np.abs(before[1] - after[1]) / 2).tolist()
+        assert drawn[len(drawn) // 2 - 1] == 2
+    assert sum(np.square(moved)) == changed(rounds, squares=True) == squared
+
+
+def every(part):
+    return [below for child in part.children for below in (child, *every(child))]
+
+
+def test_heaps_that_no_count_shows_are_found_together():
+    """Of incomes in cents most are at tens, of which none has twice the noise."""
+    rng = np.random.default_rng(1)
+    values = np.minimum(rng.gamma(4, 100, 20_000), 3999).astype(int)
+    values = np.where(rng.random(20_000) < 0.9, 10 * (values // 10), values)
+    seen = np.unique(values, return_counts=True)
+    heaped, even = (
+        np.mean([off_at_ends(tree(*seen, 4001, 220, parts=32, seed=s, periods=p), values) for s in range(5)])
+        for p in (DECIMAL, (1,))
+    )
+    assert heaped < 0.5 * even
+
+
+def off_at_ends(pieces, values):
+    """By how large a part of the records the number up to one of them is off, on average: evenly within pieces."""
+    true = np.bincount(values, minlength=int(pieces.stops[-1]))
+    lengths = pieces.stops - pieces.starts
+    parts = np.add.reduceat(true, pieces.starts)  # as if each piece were a bin
+    shape = np.repeat(parts / lengths, lengths)
+    return np.abs(np.cumsum(shape - true)[values]).mean() / len(values)
+
+
+def off_by_classes(wrong):
+    """Of 40 runs over even records: in how many the noise of classes, so many times what is said, moves a tenth."""
+    moved = 0
+    for seed in range(40):
+        found = []
+        for times_more in (0, wrong):
+            entropy = Entropy.insecure(seed)
+
+            def draw(times, count, entropy=entropy, times_more=times_more):
+                noise = discrete_laplace(times * Fraction(30), count, entropy)
+                return noise if times == 1 else times_more * noise
+
+            pieces = tree(range(400), [6] * 400, 400, 30, parts=4, draw=draw)
+            lengths = pieces.stops - pieces.starts
+            found.append(np.repeat(pieces.masses / lengths, lengths))
+        moved += np.abs(found[1] - found[0]).sum() > 0.1 * 400 * 6
+    return moved
+
+
+def test_classes_that_the_noise_does_not_tell_apart_have_one_weight():
+    assert off_by_classes(1) <= 8
+    assert off_by_classes(2) > 12
 
 
 @pytest.mark.parametrize("size", [5, 8, 9, 64, 100, 1501, 2**40])
@@ -166,11 +276,11 @@ def test_noise_alone_cuts_less_than_one_part_a_level(law, size):
     for seed in range(runs):
         entropy, drawn = Entropy.insecure(seed), []
 
-        def draw(scale, count, entropy=entropy, drawn=drawn):
-            drawn.append(count)
+        def draw(times, count, entropy=entropy, drawn=drawn):
+            drawn += [count] if times == 1 else []
             if law == "Laplace":
-                return discrete_laplace(scale, count, entropy)
-            return discrete_gaussian(2 * scale**2, count, entropy)
+                return discrete_laplace(times * scale, count, entropy)
+            return discrete_gaussian(2 * (times * scale) ** 2, count, entropy)
 
         tree([], [], size, scale, parts=10**6, draw=draw)
         cut += drawn[1] / branches(size) if len(drawn) > 1 else 0

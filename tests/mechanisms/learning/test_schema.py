@@ -18,6 +18,7 @@ from qrelease.errors import BudgetExceeded, InvalidInput
 from qrelease.mechanisms.learning import gaussian_selection, partition_selection
 from qrelease.mechanisms.learning.bins import cuts_of
 from qrelease.mechanisms.learning.point_tree import measured_leaves
+from qrelease.mechanisms.learning.round_points import RoundPoints
 from qrelease.mechanisms.learning.schema import (
     CATEGORIES_WEIGHT,
     LEARNING_SHARE,
@@ -114,8 +115,11 @@ def test_each_column_is_charged_before_it_is_drawn_for(monkeypatch, neighbours, 
     spy(partition_selection, "noise")
     learn(private, COST)
     assert private.filter.spent == COST
-    tree = {given[0] for paid, given in drawn if paid == 1}
-    assert [float(scale) for scale in tree] == [pytest.approx(3 * times / 0.4)]  # three levels, at a fifth of epsilon
+    *tree, classes = [given[0] for paid, given in drawn if paid == 1]
+    # Three levels, and at half of their epsilon classes of round points, at a fifth of epsilon.
+    assert list(map(float, tree)) == pytest.approx([3.5 * times / 0.4] * len(tree))
+    assert float(classes) == pytest.approx(2 * 3.5 * times / 0.4)
+    assert 1 <= len(tree) <= 3
     ((epsilon, _, count, _),) = [given for paid, given in drawn if paid == 2]
     assert (float(epsilon), count) == (pytest.approx(1.6 / times), 5)
     assert {paid for paid, _ in drawn} == {1, 2}
@@ -132,18 +136,20 @@ def test_persons_vote_and_all_is_spent_in_rho(neighbours, changed):
     parts, half = column_costs(domain, COST), ApproxDP(2.0, 5e-7)
     assert purse(domain, COST) == half
     assert [spend.cost for spend in private.spends] == [*parts.values()]
-    assert parts["town"].rho == pytest.approx(8 * parts["hours"].rho)
+    assert parts["town"].rho == pytest.approx(24 / 3.25 * parts["hours"].rho)
     assert sum(p.rho for p in parts.values()) == pytest.approx(zcdp_of(half).rho)
     assert sum(p.rho for p in parts.values()) <= zcdp_of(half).rho
     assert lone_delta(domain, COST) == pytest.approx(5e-7)
 
     entropy = Entropy.insecure(1)  # the same noise, of what it is to be
-    variance = Fraction(3 * (3 * changed) ** 2) / (2 * Fraction(parts["hours"].rho))  # three levels
+    # Three levels, and classes of round points, whose noise has four times the variance.
+    variance = Fraction(13, 4) * (3 * changed) ** 2 / (2 * Fraction(parts["hours"].rho))
 
-    def draw(_, count):
-        return discrete_gaussian(variance, count, entropy)
+    def draw(times, count):
+        return discrete_gaussian(times**2 * variance, count, entropy)
 
-    leaves = measured_leaves(*private.occurring("hours"), 1000, Fraction(math.sqrt(variance / 2)), 8, draw)
+    rounds = RoundPoints(0, 1000, (1, 5, 10, 50, 100, 500))
+    leaves = measured_leaves(*private.occurring("hours"), Fraction(math.sqrt(variance / 2)), 8, draw, rounds)
     assert found["hours"].edges == tuple(map(float, cuts_of(leaves, 8)))
     sums = table.votes["town"]
     named, _ = gaussian_selection.select(sums, parts["town"].rho, 5e-7, entropy, changed)
@@ -187,7 +193,8 @@ def test_without_a_delta_there_is_no_account_for_both():
 
 @pytest.mark.parametrize(("neighbours", "changed"), [(Neighbours.ADD_REMOVE, 1), (Neighbours.REPLACE_ONE, 2)])
 def test_in_one_account_bins_have_gaussian_noise_and_categories_the_epsilon_of_their_rho(neighbours, changed):
-    """One record is in one part of each of three levels, and its replacement in another: squared lengths of 3 and 6."""
+    """One record is in one part of each of three levels, and in a class of round points with twice the noise, and its
+    replacement in others: squared lengths of 3 1/4 and 6 1/2."""
     unit = Unit(neighbours)
     account = one_account(OPEN, COST, unit)
     parts = column_costs(OPEN, account)
@@ -197,12 +204,13 @@ def test_in_one_account_bins_have_gaussian_noise_and_categories_the_epsilon_of_t
     found = learn(private, account)
     assert [spend.cost for spend in private.spends] == [*parts.values()]
     entropy = Entropy.insecure(1)  # the same noise, of what it is to be
-    variance = Fraction(3 * changed) / (2 * Fraction(parts["hours"].rho))
+    variance = Fraction(13, 4) * changed / (2 * Fraction(parts["hours"].rho))
 
-    def draw(_, count):
-        return discrete_gaussian(variance, count, entropy)
+    def draw(times, count):
+        return discrete_gaussian(times**2 * variance, count, entropy)
 
-    leaves = measured_leaves(*private.occurring("hours"), 1000, Fraction(math.sqrt(variance / 2)), 8, draw)
+    rounds = RoundPoints(0, 1000, (1, 5, 10, 50, 100, 500))
+    leaves = measured_leaves(*private.occurring("hours"), Fraction(math.sqrt(variance / 2)), 8, draw, rounds)
     assert found["hours"].edges == tuple(map(float, cuts_of(leaves, 8)))
     codes, counts = private.occurring("town")
     epsilon = math.sqrt(2 * parts["town"].rho) / changed
