@@ -1,9 +1,9 @@
-"""JSON that every reader reads alike: each name once in its object, and numbers that are numbers."""
+"""JSON that every reader reads alike: each name once in its object."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 
 def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -15,9 +15,5 @@ def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number in JSON")
-
-
-decode: Final = json.JSONDecoder(object_pairs_hook=_each_once, parse_constant=_no_number).decode
-"""What a text says; `ValueError` for what is no JSON, for a name that is given twice, and for NaN and infinities."""
+decode: Final = json.JSONDecoder(object_pairs_hook=_each_once).decode
+"""What a text says; `ValueError` for what is no JSON, and for a name that is given twice."""

@@ -121,10 +121,10 @@ def _check_hashes(content: Mapping[str, Any], release: Release, file: Path, *, f
 
 
 def has_its_id(content: Mapping[str, Any], release: Release) -> bool:
-    """Whether a manifest has the id of what it says; one that says a number beyond all that are stored has none."""
+    """Whether a manifest has the id of what it says; one with a NaN or an infinity has none."""
     try:
         return bool(content.get("id") == checksums.release_id(content, (m.values for m in release.measurements)))
-    except ValueError:  # infinite: 1e400 is read as that
+    except ValueError:  # of `allow_nan=False`; 1e400 is read as infinite
         return False
 
 

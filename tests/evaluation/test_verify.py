@@ -389,8 +389,6 @@ def in_text(old, new):
     [
         (in_text("{", '{"cost": {"epsilon": 0.01},'), "'cost' is given twice"),
         (in_text('"cost": {', '"cost": {"epsilon": 0.01,'), "'epsilon' is given twice"),
-        (edit(lambda c: c["parameters"].update(impossible=float("nan"))), "NaN is no number in JSON"),
-        (edit(lambda c: c.update(more=float("-inf"))), "-Infinity is no number in JSON"),
         (edit(lambda c: c.update(date="soon")), "date: ValueError"),
         (in_text("{", '{"more": ' + "[" * 50_000 + "]" * 50_000 + ","), "RecursionError"),
     ],
@@ -408,11 +406,19 @@ def test_a_manifest_that_readers_may_read_otherwise_is_refused(forge, why, tmp_p
             read(folder)
 
 
-def test_a_number_beyond_all_has_no_id(tmp_path):
+@pytest.mark.parametrize(
+    "forge",
+    [
+        in_text("{", '{"more": 1e400,'),
+        edit(lambda c: c.update(more=float("-inf"))),
+        edit(lambda c: c["parameters"].update(impossible=float("nan"))),
+    ],
+)
+def test_a_manifest_with_a_number_that_is_none_has_no_id(forge, tmp_path):
     folder, _, _ = saved(tmp_path)
-    in_text("{", '{"more": 1e400,')(folder)
+    forge(folder)
     checksums.write_hashes(folder)
-    assert failed(verify(folder)) == {"id"}
+    assert "id" in failed(verify(folder))
     with pytest.raises(qr.InvalidInput, match="id: the manifest is not what it was"):
         qr.load(folder)
 
