@@ -1,6 +1,7 @@
 """What is published: the wheel by itself imports, releases and verifies, and its bytes depend on the sources alone."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -77,6 +78,14 @@ def test_an_archive_is_the_same_whoever_builds_it(kind, tmp_path):
     if kind == "sdist":
         with tarfile.open(first) as archive:
             assert any(name.endswith("qrelease/__init__.pyi") for name in archive.getnames())
+
+
+def test_workflows_use_actions_by_their_commits():
+    """A tag can be moved to other code, which would publish in this package's name."""
+    files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    used = [line.split("uses: ")[1] for file in files for line in file.read_text().splitlines() if "uses: " in line]
+    assert len(used) >= 10
+    assert [u for u in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", u)] == []
 
 
 def test_the_citation_has_the_version_of_the_package():

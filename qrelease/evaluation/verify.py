@@ -9,7 +9,6 @@ whether the answers follow from the measurements, and, given the holder's public
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 from collections import defaultdict
@@ -23,6 +22,7 @@ from typing import Any, Final, final, get_args
 import numpy as np
 
 from qrelease._util.elapsed import elapsed
+from qrelease._util.strict_json import decode
 from qrelease._util.typing import Floats
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
@@ -43,11 +43,12 @@ from qrelease.queries.workload import Group, Workload
 from qrelease.release import checksums, promise
 from qrelease.release.answer_table import MAX_ANSWERS, NUMBERS
 from qrelease.release.frames import as_arrow, told_apart
-from qrelease.release.manifest import MANIFEST
+from qrelease.release.manifest import MANIFEST, manifest_of
 from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_columns, number_rows
 from qrelease.release.reader import has_its_id, read
 from qrelease.release.release import Release
-from qrelease.release.writer import INSECURE_MARK, WEIGHT, Format, answer_rows, check_format, header
+from qrelease.release.report.page import html
+from qrelease.release.writer import INSECURE_MARK, REPORT, WEIGHT, Format, answer_rows, check_format, header
 
 _COUNT, _MEASURE = "count the records", "measure "
 """How the parts of a cost are called that buy measurements; see `mechanisms.private_data`."""
@@ -184,7 +185,10 @@ def verify(
     ...     qr.verify(f"{folder}/out").holds
     True
     """
-    with elapsed("checking the files") as at:
+    with (
+        elapsed("checking the files") as at,
+        np.errstate(all="ignore"),
+    ):  # numbers of a forger may be as large as can be
         return _verified(Path(folder), key, ledger, at)
 
 
@@ -216,8 +220,8 @@ def _verified(
         if all(check.holds is not False for check in checks):
             raise
         return Verification((*checks, Check("manifest", False, str(error))))
-    content = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-    checks.append(_id(content, release))
+    content = decode((place / MANIFEST).read_text(encoding="utf-8"))
+    checks += [_id(content, release), *_said(content, release)]
     count = len(release.spends)
     comes = f"{count:,} part{'s come' if count > 1 else ' comes'} to at most {release.cost.rounded()}"
     checks.append(Check("cost", True, f"{comes}, of {promise.unit_in_words(release)}"))
@@ -235,6 +239,8 @@ def _verified(
     checks.append(_readable("answers", lambda: _answers(release, place, named)))
     at("checking the synthetic records")
     checks += [_records(release, place), _readable("noise source", lambda: _insecure(release, place))]
+    at("checking the page")
+    checks += [_readable("page", lambda: _page(release, place))] if (place / REPORT).is_file() else []
     if ledger is None:
         checks.append(Check("ledger", None, "no ledger was given, so whether the holder paid for this is not known"))
     else:
@@ -267,6 +273,31 @@ def _id(content: Mapping[str, Any], release: Release) -> Check:
     return Check(
         "id", good, f"{release.id}{made}" if good else "the manifest says something else than its id stands for"
     )
+
+
+def _said(content: Mapping[str, Any], release: Release) -> Iterator[Check]:
+    """Whether the manifest says anything that was not read: nobody checks that, and people may believe it."""
+    read_all = {**manifest_of(release, ""), "id": release.id, "date": release.date}
+    unit = read_all.get("unit")
+    if content.get("unit") != unit:
+        yield Check("manifest", False, "its field unit is not what follows from its domain and its cost")
+    more = [p for p in _unread(content, read_all, "") if p not in ("synopsis", "arrays", "unit")]
+    if more:
+        yield Check("manifest", None, f"what it says in the field {more[0]!r} means nothing to this version")
+
+
+def _unread(said: Any, known: Any, at: str) -> Iterator[str]:
+    """The names of fields that are said and not known, with those that they are in."""
+    if isinstance(said, Mapping) and isinstance(known, Mapping):
+        for name, value in said.items():
+            path = f"{at}.{name}" if at else name
+            if name in known:
+                yield from _unread(value, known[name], path)
+            elif not (at.startswith("measurements") and name == "values"):
+                yield path
+    elif isinstance(said, list) and isinstance(known, list) and len(said) == len(known):
+        for one, other in zip(said, known, strict=True):
+            yield from _unread(one, other, at)
 
 
 def _mechanism(release: Release, synopsis: str) -> Check:
@@ -498,7 +529,7 @@ def _readable(name: str, look: Callable[[], Check]) -> Check:
     try:
         return look()
     except (OSError, ValueError, csv.Error) as error:  # among them those of UTF-8 and of Parquet
-        return Check(name, False, f"a table of the folder cannot be read: {type(error).__name__}")
+        return Check(name, False, f"a file of the folder cannot be read: {type(error).__name__}")
 
 
 def _numbers(release: Release, folder: Path) -> Check:
@@ -512,7 +543,8 @@ def _numbers(release: Release, folder: Path) -> Check:
     rows = 0
     with file.open(encoding="utf-8", newline="") as lines:
         found = csv.reader(lines)
-        next(found, None)
+        if next(found, None) != list(COLUMNS):
+            return Check("numbers", False, f"{file.name}: its columns are not those that the manifest gives")
         for rows, (one, other) in enumerate(zip_longest(found, number_rows(release), fillvalue=()), 1):
             size = min(len(one), len(other))
             alike = size == len(COLUMNS) and all(
@@ -623,15 +655,24 @@ def _weighted(file: Path) -> bool:
 
 def _insecure(release: Release, folder: Path) -> Check:
     """Whether the noise is said to be secret, and the tables say the same."""
-    tables = [
-        f for kind in ("synthetic", "answers") for f in folder.glob(f"{kind}.*") if f.suffix in (".csv", ".parquet")
-    ]
+    named = (folder / f"{table}.{kind}" for table in ("synthetic", "answers") for kind in get_args(Format))
+    tables = [file for file in named if file.is_file()]
     marked = [file.name for file in tables if INSECURE_MARK in header(file)[-1:]]
     if release.insecure:
         return Check("noise source", False, "INSECURE: the noise did not come from the system's entropy")
     if marked and INSECURE_MARK not in release.domain.names:
         return Check("noise source", False, f"{marked[0]} is marked as insecure, and the manifest is not")
     return Check("noise source", True, "the system's entropy, by the manifest's word; nobody can check it afterwards")
+
+
+def _page(release: Release, folder: Path) -> Check:
+    """Whether the page for people is the one that is drawn of this release. Another version may draw it otherwise."""
+    found = (folder / REPORT).read_text(encoding="utf-8")
+    if found == html(release):
+        return Check("page", True, f"{REPORT} is the one that is drawn of this manifest")
+    return Check(
+        "page", None, f"{REPORT} is not the one that this version draws of this manifest, which is what counts"
+    )
 
 
 def _ledger(release: Release, named: Mapping[str, str] | None, ledger: Mapping[str, Any]) -> Iterator[Check]:

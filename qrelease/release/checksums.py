@@ -14,6 +14,7 @@ signature, and the entry of the ledger, which names the id and the hashes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -57,7 +58,9 @@ def release_id(content: Mapping[str, Any], values: Iterable[Floats]) -> str:
 
 
 def file_digest(file: Path) -> str:
-    """The SHA-256 of a file."""
+    """The SHA-256 of a file; `FileNotFoundError` where there is none, or what has no end, such as a pipe."""
+    if not file.is_file():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
@@ -77,16 +80,21 @@ def write_hashes(folder: Path) -> dict[str, str]:
 def read_hashes(folder: Path) -> dict[str, str] | None:
     """The hashes of the files by name; None where there is no `SHA256SUMS`, as in a release of an earlier version."""
     file = folder / SUMS
+    if not file.exists():
+        return None
+    if not file.is_file():
+        raise InvalidInput(f"{file} is no file")
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return None
     except (OSError, UnicodeDecodeError):
         raise InvalidInput(f"{file} cannot be read") from None
     found = [_LINE.fullmatch(line) for line in lines]
     if not all(found):
         raise InvalidInput(f"{file} must have lines of a SHA-256, two spaces and a name")
-    return {m[2]: m[1] for m in found if m}
+    named = {m[2]: m[1] for m in found if m}
+    if len(named) < len(lines):
+        raise InvalidInput(f"{file} names a file twice")
+    return named
 
 
 def differences(folder: Path, sums: Mapping[str, str]) -> list[str]:
@@ -170,6 +178,8 @@ def signed_by(folder: Path, key: Ed25519PublicKey) -> bool:
     """Whether the hashes of a folder are signed by this key; False where they are not signed."""
     from cryptography.exceptions import InvalidSignature
 
+    if not (folder / SIGNATURE).is_file():
+        return False
     try:
         key.verify((folder / SIGNATURE).read_bytes(), (folder / SUMS).read_bytes())
     except (OSError, InvalidSignature):

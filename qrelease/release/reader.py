@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util.strict_json import decode
 from qrelease._util.typing import Floats
 from qrelease._util.validate import natural, positive
 from qrelease.data import schema
@@ -86,7 +87,7 @@ def read(path: str | os.PathLike[str], *, checked: bool) -> Release:
     file = file / MANIFEST if folder else file
     try:
         with reading(str(file)):
-            content = json.loads(file.read_text(encoding="utf-8"))
+            content = decode(file.read_text(encoding="utf-8"))
             found = value_of("a manifest", content, dict).get("format")
             if found not in READABLE:
                 raise InvalidInput(
@@ -120,8 +121,11 @@ def _check_hashes(content: Mapping[str, Any], release: Release, file: Path, *, f
 
 
 def has_its_id(content: Mapping[str, Any], release: Release) -> bool:
-    """Whether a manifest has the id of what it says."""
-    return bool(content.get("id") == checksums.release_id(content, (m.values for m in release.measurements)))
+    """Whether a manifest has the id of what it says; one with a NaN or an infinity has none."""
+    try:
+        return bool(content.get("id") == checksums.release_id(content, (m.values for m in release.measurements)))
+    except ValueError:  # of `allow_nan=False`; 1e400 is read as infinite
+        return False
 
 
 def _check_digest(digest: object, file: Path, what: str) -> None:
@@ -171,6 +175,10 @@ def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
         synopsis = synopsis_of(content["synopsis"], Context(domain, workload, measurements))
     with reading("learned"):  # earlier versions do not say it
         learned = tuple(map(SchemaCost.from_json, value_of("it", content.get("learned", []), list)))
+    made = value_of("date", content.get("date"), str, None)
+    with reading("date"):
+        if made is not None:
+            date.fromisoformat(made)
     mark, seed = value_of("insecure", content["insecure"], str, None), content["insecure_seed"]
     if isinstance(seed, bool) or (value_of("insecure_seed", seed, int, None) is not None and mark is None):
         raise InvalidInput(f"insecure_seed: only a release that is marked `insecure` has a seed, got {seed!r}")
@@ -190,7 +198,7 @@ def _release(content: Mapping[str, Any], values: Floats | None) -> Release:
             name: value_of(f"versions: {name}", v, str)
             for name, v in value_of("versions", content["versions"], dict).items()
         },
-        value_of("date", content.get("date"), str, None),
+        made,
         value_of("id", content.get("id", ""), str),
         measured_sums=None if "numbers" not in content else _numbers(domain, content["numbers"]),
         learned=learned,

@@ -66,6 +66,9 @@ INSECURE_MARK = "INSECURE"
 WEIGHT = "weight"
 """The column of a weighted table that says how many records a row stands for."""
 
+REPORT = "report.html"
+"""The page for people."""
+
 Format = Literal["csv", "parquet"]
 """Of the two tables."""
 
@@ -187,7 +190,7 @@ def save(
         content["arrays"] = checksums.file_digest(folder / ARRAYS)
     with _new(folder / MANIFEST) as out:
         print(json.dumps(content, allow_nan=False), file=out)
-    (folder / "report.html").write_text(html(release), encoding="utf-8")
+    (folder / REPORT).write_text(html(release), encoding="utf-8")
     checksums.write_hashes(folder)
     return left_out
 

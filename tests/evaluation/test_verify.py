@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import zipfile
@@ -347,6 +348,120 @@ def test_hashes_that_are_none_are_one_clear_error(text, tmp_path):
     with pytest.raises(qr.InvalidInput, match="SHA256SUMS is missing"):
         qr.load(folder)
     assert failed(verify(folder)) == {"files"}
+
+
+def test_a_file_that_is_named_twice_is_refused(tmp_path):
+    """One reader would take the first hash, and another the last."""
+    folder, _, _ = saved(tmp_path)
+    file = folder / "SHA256SUMS"
+    file.write_text(f"{'0' * 64}  answers.csv\n{file.read_text()}")
+    with pytest.raises(qr.InvalidInput, match="names a file twice"):
+        verify(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a named pipe")
+@pytest.mark.parametrize("name", ["answers.csv", "report.html", "SHA256SUMS.sig", "release.json", "SHA256SUMS"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(name, tmp_path):
+    key, public = checksums.new_key(tmp_path / "holder")
+    folder, _, _ = saved(tmp_path, sign=key)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    if name in ("release.json", "SHA256SUMS"):
+        with pytest.raises(qr.InvalidInput):
+            verify(folder, key=public)
+    else:
+        assert failed(verify(folder, key=public)) == {"signature" if name == "SHA256SUMS.sig" else "files"}
+
+
+def in_text(old, new):
+    """A forgery that changes the text of the manifest."""
+
+    def forge(folder):
+        file = folder / "release.json"
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new, 1))
+
+    return forge
+
+
+@pytest.mark.parametrize(
+    ("forge", "why"),
+    [
+        (in_text("{", '{"cost": {"epsilon": 0.01},'), "'cost' is given twice"),
+        (in_text('"cost": {', '"cost": {"epsilon": 0.01,'), "'epsilon' is given twice"),
+        (edit(lambda c: c.update(date="soon")), "date: ValueError"),
+        (in_text("{", '{"more": ' + "[" * 50_000 + "]" * 50_000 + ","), "RecursionError"),
+    ],
+)
+def test_a_manifest_that_readers_may_read_otherwise_is_refused(forge, why, tmp_path):
+    """Also where all hashes are written anew."""
+    folder, _, _ = saved(tmp_path)
+    forge(folder)
+    (check,) = [c for c in verify(folder).checks if c.name == "manifest"]
+    assert check.holds is False
+    assert why in check.found
+    checksums.write_hashes(folder)
+    for read in (qr.load, verify):
+        with pytest.raises(qr.InvalidInput, match=re.escape(why)):
+            read(folder)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        in_text("{", '{"more": 1e400,'),
+        edit(lambda c: c.update(more=float("-inf"))),
+        edit(lambda c: c["parameters"].update(impossible=float("nan"))),
+    ],
+)
+def test_a_manifest_with_a_number_that_is_none_has_no_id(forge, tmp_path):
+    folder, _, _ = saved(tmp_path)
+    forge(folder)
+    checksums.write_hashes(folder)
+    assert "id" in failed(verify(folder))
+    with pytest.raises(qr.InvalidInput, match="id: the manifest is not what it was"):
+        qr.load(folder)
+
+
+def test_what_nobody_reads_in_a_manifest_is_told_and_another_unit_contradicts_the_domain(tmp_path):
+    folder, _, _ = saved(tmp_path)
+    assert all(c.name != "manifest" for c in verify(folder).checks)
+    edit(lambda c: c["measurements"][0].update(approved="by the board"))(folder)
+    rehash(folder)
+    (said,) = [c for c in verify(folder).checks if c.name == "manifest"]
+    assert said.holds is None
+    assert "'measurements.approved' means nothing" in said.found
+    edit(lambda c: c.update(unit={"of": "a person", "at_most": 3}))(folder)
+    rehash(folder)
+    assert failed(verify(folder)) == {"manifest"}
+
+
+def test_a_page_that_says_something_else_than_the_manifest_is_told(tmp_path):
+    folder, _, _ = saved(tmp_path)
+    page = folder / "report.html"
+
+    def found():
+        (check,) = [c for c in verify(folder).checks if c.name == "page"]
+        return check
+
+    assert found().holds is True
+    text = page.read_text(encoding="utf-8")
+    assert "<dd>1</dd>" in text
+    page.write_text(text.replace("<dd>1</dd>", "<dd>0.01</dd>"), encoding="utf-8")
+    checksums.write_hashes(folder)
+    assert found().holds is None
+    assert "not the one that this version draws" in found().found
+    page.write_bytes(b"\xff")
+    assert found().holds is False
+
+
+def test_numbers_under_other_names_are_found(tmp_path):
+    folder, _, _ = saved(tmp_path, qr.NumberSums(["mean:age by sex"]), cost=qr.ZCDP(0.3))
+    file = folder / "numbers.csv"
+    assert verify(folder).holds
+    file.write_text(file.read_text().replace("low,high", "high,low"))
+    checksums.write_hashes(folder)
+    assert failed(verify(folder)) == {"numbers"}
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "created"])

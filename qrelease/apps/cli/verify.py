@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from qrelease._util.strict_json import decode
 from qrelease.apps.cli.shared import check_memory, ledger_place, opened
 from qrelease.errors import InvalidInput
 from qrelease.privacy.ledger_url import LedgerUrl
@@ -55,7 +56,7 @@ def _public_part(file: Path | LedgerUrl) -> Mapping[str, Any]:
         with opened(file) as ledger:
             return public_part(ledger)
     try:
-        found: Mapping[str, Any] = json.loads(printed)
+        found: Mapping[str, Any] = decode(printed.decode())
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{file} is no JSON: {error}") from None
     return found

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Any, Final, TypeVar
+from typing import TypeVar
 
 from starlette.requests import Request
 
+from qrelease._util.strict_json import decode
 from qrelease.apps.server.problems import Problem
 from qrelease.apps.server.shapes import read_json
 from qrelease.errors import InvalidInput
@@ -32,20 +32,9 @@ async def json_body(request: Request, kind: type[_T], most: int, seconds: float)
     except TimeoutError:
         raise Problem(408, f"a body has {seconds:g} s to arrive", connection="close") from None
     try:
-        _check_names(raw.decode())
+        decode(raw.decode())
         return read_json(raw, kind)
     except InvalidInput:
         raise
     except (ValueError, RecursionError):
         raise Problem(400, "the body is not JSON in UTF-8, with each name given once") from None
-
-
-def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; of two members of one name a reader before this one may have seen the other."""
-    found = dict(members)
-    if len(found) < len(members):
-        raise ValueError("a name is given twice")
-    return found
-
-
-_check_names: Final = json.JSONDecoder(object_pairs_hook=_each_once).decode

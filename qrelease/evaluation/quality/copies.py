@@ -41,17 +41,20 @@ class Copies:
         return asdict(self)
 
 
-def copies(real: Table, synthetic: Table, rng: np.random.Generator) -> tuple[Copies, Copies]:
-    """How many synthetic records copy real ones, and how many of a second real sample do."""
+def copies(
+    real: Table, synthetic: Table, independent: Table, rng: np.random.Generator
+) -> tuple[Copies, Copies, Copies]:
+    """How many synthetic records copy real ones, how many of a second real sample do, and of independent columns."""
     order = rng.permutation(len(real))
     half, other = order[: len(real) // 2], order[len(real) // 2 :]
     size = min(len(other), len(synthetic))
     first, second = part(real, half), part(real, other[:size])
-    drawn = part(synthetic, rng.choice(len(synthetic), size, replace=False))
-    found = tuple(
-        Copies(_unique(first, some), *_nearest(first, some, np.random.default_rng(1))) for some in (drawn, second)
+    drawn, apart = (part(t, rng.choice(len(t), size, replace=False)) for t in (synthetic, independent))
+    ours, theirs, others = (
+        Copies(_unique(first, some), *_nearest(first, some, np.random.default_rng(1)))
+        for some in (drawn, second, apart)
     )
-    return found[0], found[1]
+    return ours, theirs, others
 
 
 def part(table: Table, rows: Any) -> Table:

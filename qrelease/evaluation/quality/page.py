@@ -19,6 +19,7 @@ from qrelease.release.report.tables import html_table
 
 _CELLS, _SIDE = 16, 12  # bars of a column, and rows and columns of a heat map
 _HEADER = {"": False, "synthetic": True, "sampling floor": True, "independent columns": True}
+_SECOND = {"": False, "synthetic": True, "a second real sample": True, "independent columns": True}
 
 
 def write_page(found: Quality, folder: Path) -> None:
@@ -43,11 +44,12 @@ def _head(found: Quality) -> str:
         "synthetic records": f"{len(found.synthetic):,}",
     }
     items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
+    lead = "" if found.subsample is None else f'<p class="lead">It is {as_good(found.subsample)}.</p>'
     return (
         '<p class="alarm" role="alert"><strong>NOT PRIVATE: do not publish this page.</strong><br>It compares with the'
         " true table, without noise. It is for those who may see the table. <code>qrelease score</code> gives a score"
         f" that may be published, for a charge.</p><h1>Quality of “{text(found.name)}”</h1>"
-        f'<p class="lead">It is {as_good(found.subsample)}.</p><dl class="facts">{items}</dl>'
+        f'{lead}<dl class="facts">{items}</dl>'
         "<p>Every figure stands beside two others. The sampling floor is that of as many records drawn anew from the"
         " real ones: so far off is another sample, too. Independent columns are those of records of which each"
         " value was drawn by itself from its column, so that nothing goes together: a table that is no better tells"
@@ -197,16 +199,13 @@ def _together(found: Quality) -> str:
 def _models(found: Quality) -> str:
     if found.told is None:
         return ""
-    ours, second = found.told
-    header = {"": False, "synthetic": True, "a second real sample": True}
     told = [
         (
-            "AUC of boosted trees that tell real from synthetic: 0.5 if they cannot",
-            f"{ours.auc:.3f}",
-            f"{second.auc:.3f}",
+            "AUC of boosted trees that tell them from the real table: 0.5 if they cannot",
+            *(f"{each.auc:.3f}" for each in found.told),
         ),
-        ("pMSE of a logistic regression", f"{ours.pmse:.5f}", f"{second.pmse:.5f}"),
-        ("as a multiple of what chance gives", f"{ours.pmse_ratio:.2f}", f"{second.pmse_ratio:.2f}"),
+        ("pMSE of a logistic regression", *(f"{each.pmse:.5f}" for each in found.told)),
+        ("as a multiple of what chance gives", *(f"{each.pmse_ratio:.2f}" for each in found.told)),
     ]
     trained = {"trained on": False, "real": True, "synthetic": True, "independent columns": True}
     rows = []
@@ -217,23 +216,24 @@ def _models(found: Quality) -> str:
     foretold = (
         f"<p>Foretelling a column of real records that no model saw:</p>{html_table(trained, rows)}" if rows else ""
     )
-    return f"<h2>What models make of it</h2>{html_table(header, told)}{foretold}"
+    return f"<h2>What models make of it</h2>{html_table(_SECOND, told)}{foretold}"
 
 
 def _copies(found: Quality) -> str:
-    ours, second = found.copied
-    named: Mapping[str, tuple[float, float]] = {
-        "unique real records that are among them": (ours.unique, second.unique),
-        "5 % of nearest distances are below": (ours.nearest_low, second.nearest_low),
-        "half of nearest distances are below": (ours.nearest_median, second.nearest_median),
-        "nearest distances that are 0": (ours.same, second.same),
+    if found.copied is None:
+        return ""
+    named: Mapping[str, Sequence[float]] = {
+        "unique real records that are among them": [each.unique for each in found.copied],
+        "5 % of nearest distances are below": [each.nearest_low for each in found.copied],
+        "half of nearest distances are below": [each.nearest_median for each in found.copied],
+        "nearest distances that are 0": [each.same for each in found.copied],
     }
-    rows = [(name, f"{a:.4f}", f"{b:.4f}") for name, (a, b) in named.items()]
+    rows = [(name, *(f"{value:.4f}" for value in values)) for name, values in named.items()]
     return (
         "<h2>Copies</h2><p>The real table is halved at random; synthetic records are compared with the first half as"
         " the second half is. Where they match more of it than the second half does, they may be copies. These figures"
         " prove nothing about privacy: that is what the release’s guarantee is for.</p>"
-        f"{html_table({'': False, 'synthetic': True, 'a second real sample': True}, rows)}"
+        f"{html_table(_SECOND, rows)}"
     )
 
 

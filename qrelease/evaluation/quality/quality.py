@@ -29,10 +29,15 @@ from qrelease.evaluation.quality.published import Published, published_lines
 from qrelease.evaluation.results import NOTICE
 from qrelease.queries.numeric import cell_values
 
-SETS: Final[dict[int, int]] = {1: 200, 2: 500, 3: 500, 4: 100, 5: 100}
-"""Sets of columns that are looked at, by how many columns they have; of more they are drawn at random."""
+SETS: Final[dict[int, int]] = {1: 5_000, 2: 5_000, 3: 5_000, 4: 100, 5: 100}
+"""Sets of columns that are looked at, by how many columns they have; of more they are drawn at random. Of up to three
+columns they are all sets in tables of up to 32 columns: the score is that of the definition."""
+
+_LEAST: Final = 20
+"""Records of each table that models, copies and the equivalent subsample take."""
 
 _SHOWN_TABLES, _SEED = 6, 0
+_ASSOCIATED = 500  # pairs of columns whose Cramér's V is looked at
 _FRACTIONS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
 _SUBSAMPLED = 60  # sets of three columns by which the equivalent subsample is found
 
@@ -118,8 +123,11 @@ class Quality:
     """What was found. Private: it compares with the true table.
 
     k_marginal    the score of (2 - mean L1) * 500, by number of columns
-    subsample     the share of the real records, drawn at random, that is as good; NaN where none is that bad
-    told          whether models tell the tables apart: of the synthetic table and of a second real sample
+    subsample     the share of the real records, drawn at random, that is as good; NaN where none is that bad, None
+                  where it was not looked for
+    copied        of the synthetic table, of a second real sample, and of independent columns; None where not looked for
+    told          whether models tell from the real table the synthetic one, a second real sample, and independent
+                  columns
     numbers       of each column of numbers
     skipped       what was not looked at, and why
     published     of a release: how far off its answers and numbers are; nothing of a table alone
@@ -129,14 +137,14 @@ class Quality:
     synthetic: Table
     name: str
     k_marginal: dict[int, Beside]
-    subsample: float
+    subsample: float | None
     worst: dict[int, tuple[Worst, ...]]
     correlation: Beside
     association: Beside
     associated: tuple[tuple[str, str, float, float], ...]
     regressed: tuple[Regressed, ...]
-    copied: tuple[Copies, Copies]
-    told: tuple[Told, Told] | None
+    copied: tuple[Copies, Copies, Copies] | None
+    told: tuple[Told, Told, Told] | None
     learned: tuple[LearnedColumn, ...]
     numbers: tuple[ColumnNumbers, ...]
     skipped: tuple[str, ...]
@@ -152,14 +160,14 @@ class Quality:
             "records": {"real": len(self.real), "synthetic": len(self.synthetic)},
             "k_marginal": {str(k): b.to_json() for k, b in self.k_marginal.items()},
             "k_marginal_sets": self._sets(),
-            "equivalent_subsample": None if math.isnan(self.subsample) else self.subsample,
+            "equivalent_subsample": None if self.subsample is None or math.isnan(self.subsample) else self.subsample,
             "worst": {str(k): [w.to_json() for w in worst] for k, worst in self.worst.items()},
             "mean_correlation_gap": self.correlation.to_json(),
             "mean_cramers_v_gap": self.association.to_json(),
             "cramers_v": [dict(zip(columns, pair, strict=True)) for pair in self.associated],
             "regressions": [r.to_json() for r in self.regressed],
-            "copies": {"synthetic": self.copied[0].to_json(), "second_sample": self.copied[1].to_json()},
-            "told_apart": self.told and {"synthetic": self.told[0].to_json(), "second_sample": self.told[1].to_json()},
+            "copies": _by_name(self.copied),
+            "told_apart": _by_name(self.told),
             "train_on_synthetic": [found.to_json() for found in self.learned],
             "numbers": [found.to_json() for found in self.numbers],
             **({"published": [found.to_json() for found in self.published]} if self.published else {}),
@@ -201,9 +209,11 @@ class Quality:
                 *(f"AUC for {f.target}, from synthetic", 3),
                 *(f.from_synthetic[0], f.from_real[0], f.from_independent[0]),
             )
-        row("unique records matched", 4, *(copies.unique for copies in self.copied))
-        row("median nearest distance", 4, *(copies.nearest_median for copies in self.copied))
-        lines = [NOTICE, *aligned(rows), _BESIDE, as_good(self.subsample), *map(str, self.numbers)]
+        if self.copied:
+            row("unique records matched", 4, *(copies.unique for copies in self.copied))
+            row("median nearest distance", 4, *(copies.nearest_median for copies in self.copied))
+        lines = [NOTICE, *aligned(rows), _BESIDE]
+        lines += [*([] if self.subsample is None else [as_good(self.subsample)]), *map(str, self.numbers)]
         if self.published:
             lines += published_lines(self.published)
         return "\n".join([*lines, *(f"skipped: {text}" for text in self.skipped)])
@@ -211,6 +221,12 @@ class Quality:
     def to_json_text(self) -> str:
         """`to_json` as text."""
         return json.dumps(self.to_json(), indent=1, ensure_ascii=False)
+
+
+def _by_name(found: Sequence[Copies | Told] | None) -> dict[str, Any] | None:
+    """Figures of the synthetic table and of those that it is set beside, as plain types."""
+    names = ("synthetic", "second_sample", "independent")
+    return None if found is None else {name: each.to_json() for name, each in zip(names, found, strict=True)}
 
 
 def sets_looked_at(columns: int, k: int) -> tuple[Axes, ...]:
@@ -241,7 +257,8 @@ def quality(
     Parameters
     ----------
     real : Table
-        The private records, at least 20.
+        The private records. With fewer than 20 of either table there are no models and copies, and no equivalent
+        subsample.
     synthetic : Table or data frame
         Of any tool: a table over the same columns; or a pandas, polars or pyarrow frame, which is read by the schema of
         the real one.
@@ -262,7 +279,7 @@ def quality(
     Raises
     ------
     InvalidInput
-        For tables over two universes, with less than 20 records, and for targets that are no columns.
+        For tables over two universes or without records, and for targets that are no columns.
 
     Examples
     --------
@@ -277,8 +294,8 @@ def quality(
         synthetic = Table.from_frame(synthetic, real.domain.of_rows)
     if synthetic.domain.of_rows != real.domain.of_rows:
         raise InvalidInput("the synthetic table is over another universe than the real one")
-    if min(len(real), len(synthetic)) < 20:
-        raise InvalidInput("at least 20 records of each table are compared")
+    if not min(len(real), len(synthetic)):
+        raise InvalidInput("a table without records has no densities to compare")
     rng = np.random.default_rng(seed)
     goals = _targets(real, targets)
     n = len(synthetic)
@@ -287,21 +304,24 @@ def quality(
     others = (synthetic, floor, independent)
     k_marginal, worst = _marginals(real, others)
     correlation, association, associated = _associations(real, others)
+    enough = min(len(real), len(synthetic)) >= _LEAST
     skipped = [] if why_untrained() is None else [f"models: {why_untrained()}"]
+    if not enough:
+        skipped = [f"models, copies and the equivalent subsample: they take {_LEAST} records of each table"]
     regressed = tuple(r for r in (_regressed(real, others, target) for target in goals) if r is not None)
-    told, foretold = _models(real, synthetic, independent, goals, skipped, rng)
+    told, foretold = _models(real, synthetic, independent, goals, skipped, rng) if enough else (None, ())
     return Quality(
         real,
         synthetic,
         name,
         k_marginal,
-        _subsample(real, synthetic, rng),
+        _subsample(real, synthetic, rng) if enough else None,
         worst,
         correlation,
         association,
         associated,
         regressed,
-        copies(real, synthetic, rng),
+        copies(real, synthetic, independent, rng) if enough else None,
         told,
         foretold,
         _numbers(real, synthetic),
@@ -389,7 +409,7 @@ def _associations(
     pairs = np.triu_indices(len(columns), 1)
     gaps = [np.abs(correlations(t, columns) - truth)[pairs] for t in others]
     correlated = Beside(*(float(g.mean()) if g.size else above for g in gaps))
-    every = [s for s in combinations(range(len(real.domain)), 2) if real.domain.cells(s) <= 1 << 20][: SETS[2]]
+    every = [s for s in combinations(range(len(real.domain)), 2) if real.domain.cells(s) <= 1 << 20][:_ASSOCIATED]
     values = np.array([[cramers_v(t, *s) for s in every] for t in (real, *others)]).reshape(4, len(every))
     off = np.abs(values[1:] - values[0])
     names = real.domain.names
@@ -421,7 +441,7 @@ def _models(
     targets: Sequence[int],
     skipped: list[str],
     rng: np.random.Generator,
-) -> tuple[tuple[Told, Told] | None, tuple[LearnedColumn, ...]]:
+) -> tuple[tuple[Told, Told, Told] | None, tuple[LearnedColumn, ...]]:
     if why_untrained() is not None or len(real.domain) < 2:
         return None, ()
     order = rng.permutation(len(real))
@@ -430,6 +450,7 @@ def _models(
     told = (
         told_apart(first, part(synthetic, rng.permutation(len(synthetic))[:half]), rng),
         told_apart(first, second, rng),
+        told_apart(first, part(independent, rng.permutation(len(independent))[:half]), rng),
     )
     found = []
     for target in targets:

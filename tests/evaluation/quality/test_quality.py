@@ -1,5 +1,6 @@
 """The figures of a quality report: against their definitions, and on tables of which it is known how good they are."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -40,6 +41,8 @@ def test_good_and_bad_tables_are_told_apart():
     assert bad.k_marginal[3].synthetic < 750 < 900 < good.k_marginal[3].synthetic
     assert good.told[0].auc < 0.56 < 0.7 < bad.told[0].auc
     assert good.told[0].pmse_ratio < 3
+    assert good.told[1].auc < 0.56 < 0.7 < good.told[2].auc
+    assert bad.told[0].auc == pytest.approx(bad.told[2].auc, abs=0.05)
     assert abs(good.learned[0].from_synthetic[0] - good.learned[0].from_real[0]) < 0.05
     assert bad.learned[0].from_synthetic[0] < 0.6 < 0.8 < bad.learned[0].from_real[0]
     assert bad.regressed[0].overlap.synthetic < 0 < 0.5 < good.regressed[0].overlap.synthetic
@@ -92,11 +95,38 @@ def test_without_scikit_learn_the_report_says_what_it_skipped():
 
 
 def test_what_cannot_be_compared_is_one_clear_error():
-    for other in (part(OTHER, slice(0, 3)), Table(Domain.coded({"a": 2}), (np.zeros(90, np.uint8),))):
+    for other in (part(OTHER, slice(0, 0)), Table(Domain.coded({"a": 2}), (np.zeros(90, np.uint8),))):
         with pytest.raises(qr.InvalidInput):
             quality(REAL, other)
     with pytest.raises(qr.InvalidInput):
         quality(REAL, OTHER, targets=["nobody"])
+
+
+@pytest.mark.parametrize(("rows_of_real", "rows_of_other"), [(1, 30), (30, 1), (1, 1), (19, 40)])
+def test_the_score_of_few_records_is_its_definition_and_the_rest_is_skipped(rows_of_real, rows_of_other, tmp_path):
+    real, other = part(REAL, slice(0, rows_of_real)), part(OTHER, slice(0, rows_of_other))
+    found = quality(real, other)
+    for k, beside in found.k_marginal.items():
+        sets = tuple(itertools.combinations(range(4), k))
+        assert abs(beside.synthetic - by_definition(real, other, sets)) < 1e-9
+    assert (found.told, found.copied, found.subsample, found.learned) == (None, None, None, ())
+    content = json.loads(found.to_json_text())
+    assert (content["copies"], content["told_apart"], content["equivalent_subsample"]) == (None, None, None)
+    page.write_page(found, tmp_path)
+    for shown in (str(found), (tmp_path / "quality.html").read_text()):
+        assert "they take 20 records of each table" in shown
+        assert "as good as" not in shown
+
+
+@pytest.mark.usefixtures("_without_models")
+def test_the_score_of_a_wide_table_is_over_all_its_sets_of_three():
+    """Of 24 columns, as tables of the Collaborative Research Cycle have: 2,024 sets."""
+    domain, rng = Domain.coded({f"c{i}": 2 for i in range(24)}), np.random.default_rng(4)
+    one, other = (Table(domain, tuple(rng.integers(0, 2, (24, n)).astype(np.uint8))) for n in (40, 30))
+    found = quality(one, other, targets=[])
+    assert found.to_json()["k_marginal_sets"]["3"] == "all"
+    wanted = by_definition(one, other, itertools.combinations(range(24), 3))
+    assert abs(found.k_marginal[3].synthetic - wanted) < 1e-9
 
 
 def test_few_columns_and_constant_ones_are_judged_too():
