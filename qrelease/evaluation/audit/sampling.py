@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from qrelease._util.progress import progress
+from qrelease._util.progress import LINE_SECONDS, progress
 from qrelease._util.validate import positive_probability, whole
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit.events import strongest_event
@@ -26,9 +26,6 @@ CONFIDENCE: Final = 0.99
 """Of the bounds, by default."""
 
 _MIN_SAMPLES: Final = 100
-
-_LINE_SECONDS: Final = 30.0
-"""Between two lines that say how far it is, where nobody looks at a terminal."""
 
 _LONG_SECONDS: Final = 30.0
 """From which on it is said beforehand how long an audit takes."""
@@ -151,7 +148,7 @@ def foretell(mechanism: Callable[[Data, WordSource], object], data: Data, runs: 
 
 def counted(runs: int, what: str = "runs") -> Any:
     """The progress of so many runs in all."""
-    return progress(total=runs, desc=what, unit=" runs", lines=_LINE_SECONDS)
+    return progress(total=runs, desc=what, unit=" runs", lines=LINE_SECONDS)
 
 
 def judged(
