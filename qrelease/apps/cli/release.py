@@ -546,9 +546,10 @@ def _foretell(
     Nothing where the ledger does not cover the cost: then either a release that was cut off is resumed, or a
     refusal follows, which is one line.
     """
-    from qrelease.mechanisms.forecasts import Forecasting, forecast, takes_long
+    from qrelease.mechanisms.forecasts import Forecasting
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
+    from qrelease.release.forecasts import Files, forecast, takes_long
 
     try:
         if ledger is not None:
@@ -575,11 +576,13 @@ def _foretell(
             print(f"qrelease: {_of_counts(arguments)}{line}", file=sys.stderr)
         among = told.among
     _tell_rules(workload, among)
+    files = Files(0 if arguments.weighted else arguments.rows, arguments.answers)
     for each in among:
         if isinstance(each, Forecasting) and (
-            arguments.mechanism != "auto" or takes_long(each, workload, cost, public)
+            arguments.mechanism != "auto" or takes_long(each, workload, cost, public, files)
         ):
-            print(f"qrelease: {_of_counts(arguments)}{forecast(each, workload, cost, public)}", file=sys.stderr)
+            line = forecast(each, workload, cost, public, files)
+            print(f"qrelease: {_of_counts(arguments)}{line}", file=sys.stderr)
 
 
 def _of_counts(arguments: argparse.Namespace) -> str:
