@@ -233,6 +233,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     from qrelease.release.curator import Curator
     from qrelease.release.few_records import few_records
     from qrelease.release.synthetic import check_rows
+    from qrelease.release.unmeasured import unmeasured_sets
 
     key = None if arguments.sign is None else checksums.private_key(arguments.sign)
     cost = cost_meant(arguments)
@@ -282,8 +283,8 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
         _tell(arguments, release, out, left_out)
         if arguments.insecure_seed is None or arguments.ledger:
             print(f"spent in all: {told(ledger.spent)} of {told(ledger.total)} (ledger {ledger_path(arguments)})")
-        if few := few_records(release):
-            print(few)
+        for note in filter(None, [unmeasured_sets(release), few_records(release)]):
+            print(note)
     warn_of_delta(whole)
 
 
