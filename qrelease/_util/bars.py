@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+import time
+import weakref
+from typing import Any, ClassVar, Final
 
 from tqdm import tqdm
 
@@ -12,6 +14,7 @@ NOTEBOOK_DELAY: Final = 1.0
 
 
 _LINE: Final = "{desc}: {n_fmt} of {total_fmt}, {elapsed} since the beginning, {remaining} to go"
+_ENDLESS: Final = "{desc}: {n_fmt} so far, {elapsed} since the beginning"  # nobody knows how many there are
 
 
 class _Shown(tqdm):  # type: ignore[type-arg]  # its items are those of whoever iterates
@@ -60,12 +63,28 @@ class NotebookBar(_Shown):
 
 
 class LogLines(_Shown):
-    """A line on stderr every so many seconds."""
+    """A line on stderr every so many seconds, of what is not within other work that has such lines."""
+
+    _outermost: ClassVar[weakref.ref[LogLines] | None] = None
 
     def __init__(self, work: Any, seconds: float, **options: Any) -> None:
+        self.seconds, self.shown = seconds, time.monotonic()
+        self.outermost = self._outermost is None or self._outermost() is None
+        if self.outermost:
+            LogLines._outermost = weakref.ref(self)
+        line = _ENDLESS if work is None and options.get("total") is None else _LINE
         rate = {"mininterval": seconds, "maxinterval": 2 * seconds, "miniters": 1}
-        super().__init__(work, **options, **rate, bar_format=_LINE)
+        super().__init__(work, **{"bar_format": line, **options}, **rate)
 
     def show(self, text: str) -> None:
-        """Write a line."""
-        print(f"qrelease: {text}", file=sys.stderr, flush=True)
+        """Write a line, unless the last one was just now: `elapsed` shows itself every second."""
+        now = time.monotonic()
+        if self.outermost and now - self.shown >= 0.9 * self.seconds:
+            self.shown = now
+            print(f"qrelease: {text}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Write no line more."""
+        if self.outermost:
+            self.outermost, LogLines._outermost = False, None
+        super().close()

@@ -12,11 +12,11 @@ SILENT = 2.0
 
 @contextmanager
 def elapsed(what: str) -> Iterator[Callable[[str], None]]:
-    """Show how long something has been at work, once it takes longer than `SILENT`: on a terminal and in a notebook.
+    """Show how long something has been at work, once it takes longer than `SILENT`: where `progress` shows it.
 
     Gives a function that says what it is at work on from then on.
     """
-    bar = progress(desc=what, bar_format="{desc}: {elapsed}", delay=SILENT)
+    bar = progress(desc=what, bar_format="{desc}: {elapsed} so far", delay=SILENT)
     over = threading.Event()
 
     def show() -> None:

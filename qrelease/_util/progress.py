@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
 T = TypeVar("T")
+
+LINE_SECONDS: Final = 30.0
+"""Between two lines of a log that say how far something is."""
+
+_log: ContextVar[float | None] = ContextVar("_log", default=None)
+
+
+@contextmanager
+def log_lines(seconds: float = LINE_SECONDS) -> Iterator[None]:
+    """Let all long work in here say every so many seconds how far it is, where stderr is no terminal."""
+    before = _log.set(seconds)
+    try:
+        yield
+    finally:
+        _log.reset(before)
 
 
 @overload
@@ -24,7 +41,8 @@ def progress(work: Iterable[T] | None = None, *, lines: float | None = None, **o
     work : iterable, optional
         The steps.
     lines : float, optional
-        Seconds between two lines on stderr, where that is neither a terminal nor a notebook's; by default none.
+        Seconds between two lines on stderr, where that is neither a terminal nor a notebook's; by default none, or as
+        `log_lines` says. Of work within other work, the outermost alone is told of.
     **options
         As tqdm takes them, such as `desc` and `total`. A bar with `disable=True` shows nothing anywhere.
 
@@ -46,6 +64,7 @@ def progress(work: Iterable[T] | None = None, *, lines: float | None = None, **o
             from qrelease._util.bars import NotebookBar
 
             return NotebookBar(work, **options)
+        lines = _log.get() if lines is None else lines
         if lines is not None and not sys.stderr.isatty():
             from qrelease._util.bars import LogLines
 

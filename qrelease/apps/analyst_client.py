@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 import numpy as np
 
 from qrelease._util.validate import whole
+from qrelease.apps.brief import brief
 from qrelease.apps.client_http import Address, Wire
 from qrelease.errors import InvalidInput, ServiceError
 from qrelease.privacy.costs import Cost, check_cost, cost_from_json
-from qrelease.privacy.filters import LESS, come_to_less
 from qrelease.release.frames import Column, Frame, as_frame, check_frame
 from qrelease.statistics.catalogue import spell_statistic
 from qrelease.statistics.estimate import Estimate
@@ -60,6 +60,8 @@ class ServedAnswer:
     takes: Mapping[str, float] | None = None
     note: str = ""
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class ServedQuote:
@@ -82,6 +84,8 @@ class ServedQuote:
     note: str = ""
     error: float | None = None
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class ServedEstimate:
@@ -97,6 +101,8 @@ class ServedEstimate:
     source: str
     cost: Cost | None
     takes: Mapping[str, float] | None = None
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,8 @@ class ServedEstimateQuote:
     takes: Mapping[str, float] | None
     affordable: bool
     promise: float | None
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +143,8 @@ class ServedBudget:
     server_left: Cost | None = None
     note: str = ""
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class ServedColumn:
@@ -146,6 +156,8 @@ class ServedColumn:
     cells: int
     conditions: tuple[str, ...]
     missing: str | None = None
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +175,8 @@ class ServedSchema:
     columns: tuple[ServedColumn, ...]
     person: tuple[str, int] | None = None
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class ServedRequest:
@@ -176,6 +190,8 @@ class ServedRequest:
     time: str
     queries: tuple[Mapping[str, Any], ...]
     estimate: Mapping[str, Any] | None = None
+
+    __repr__ = brief
 
 
 def connect(
@@ -281,8 +297,7 @@ class AnalystClient:
                 for account in (own, server)
             ]
             (total, spent, left), (server_total, server_spent, server_left) = accounts
-            says_left = "left" in own  # a server of an earlier version does not
-            note = LESS if says_left and any(come_to_less(*account) for account in accounts) else ""
+            note = own.get("note", "") or server.get("note", "")
             return ServedBudget(
                 found["name"],
                 found["requests"],

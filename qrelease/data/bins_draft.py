@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from qrelease.data.grids import exact_number
 
@@ -51,6 +51,34 @@ def limit_of_shares(low: float, high: float, name: str, *, fractions: bool) -> i
             spread = low <= _NEAR_END * limit and high >= (1 - _NEAR_END) * limit
             return limit if spread or (said and high > _NEAR_END * limit) else 0
     return 0
+
+
+_PUBLIC_LIMITS: Final = {
+    r"hours?|hrs?|stunden": "a day has 24 hours and a week 168",
+    r"minutes?|mins?|minuten": "an hour has 60 minutes and a day 1440",
+    r"days?|tage?": "a week has 7 days, a month 31 and a year 366",
+    r"weeks?|wochen?": "a year has 53 weeks",
+    r"months?|monate?": "a year has 12 months",
+    r"age|alter": "nobody is older than some 120 years",
+}
+
+
+def public_limits(name: str, high: float) -> str:
+    """What everybody knows of the largest value of a column of time, by its name; empty where nothing is known.
+
+    high  the largest value that occurs
+
+    Examples
+    --------
+    >>> public_limits("hours_per_week", 99)
+    'a day has 24 hours and a week 168'
+    >>> public_limits("hours", 3000), public_limits("wage", 99)
+    ('', '')
+    """
+    for words, told in _PUBLIC_LIMITS.items():
+        if re.search(rf"(?:^|[_\W\d])(?:{words})(?:$|[_\W\d])", name, re.I):
+            return told if high <= max(map(int, re.findall(r"\d+", told))) else ""
+    return ""
 
 
 def share_bins(limit: int, seen: Mapping[float, int], step: Fraction) -> int | list[Any]:

@@ -25,7 +25,15 @@ from tomlkit.items import Table
 
 from qrelease._util.validate import whole
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
-from qrelease.data.bins_draft import even, heaps, limit_of_shares, number_bins, share_bins, toml_number
+from qrelease.data.bins_draft import (
+    even,
+    heaps,
+    limit_of_shares,
+    number_bins,
+    public_limits,
+    share_bins,
+    toml_number,
+)
 from qrelease.data.codes_draft import codes_named, digits_of_codes
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
@@ -694,7 +702,14 @@ def _say_if_coded(entry: Table, column: _Column) -> None:
 
 
 def _shares(column: _Column) -> str:
-    return _SHARES.format(column.most_share, "percentages" if column.most_share == 100 else "shares")
+    told = _SHARES.format(column.most_share, "percentages" if column.most_share == 100 else "shares")
+    known = public_limits(column.name, column.high)
+    return f"{told}; {known}, which may be the public limits by the name" if known else told
+
+
+def _rounded(column: _Column) -> str:
+    known = public_limits(column.name, column.high)
+    return _ROUNDED.format("the extremes") + (f", as by the name: {known}" if known else "")
 
 
 def _step_of_few(column: _Column) -> int:
@@ -731,7 +746,7 @@ def _propose_bins(entry: Table, column: _Column) -> int:
         bins = share_bins(column.most_share, column.places, step)
         _add_grid(entry, column, Fraction(0), column.most_share + step * (step.denominator == 1), step)
     else:
-        entry.add(tomlkit.comment(_ROUNDED.format("the extremes")))
+        entry.add(tomlkit.comment(_rounded(column)))
         bins = number_bins(column.low, column.high, column.places, step)
         ends = (bins["start"], bins["stop"]) if isinstance(bins, dict) else (bins[0], bins[-1])
         low, high = map(exact_number, ends)
@@ -790,7 +805,7 @@ def _propose_grid(entry: Table, column: _Column) -> int:
     if column.most_share:
         low, high = Fraction(0), Fraction(column.most_share)
     entry.add("kind", "number")
-    entry.add(tomlkit.comment(_shares(column) if column.most_share else _ROUNDED.format("the extremes")))
+    entry.add(tomlkit.comment(_shares(column) if column.most_share else _rounded(column)))
     entry.add("within", [toml_number(low), toml_number(high)])
     if column.kind != "whole":
         entry.add(tomlkit.comment("as many decimals as occur, or enough: a public step is better"))

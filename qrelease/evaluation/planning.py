@@ -60,6 +60,7 @@ from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.vc import small_database_error
 from qrelease.queries.workload import Workload
+from qrelease.release.forecasts import Files
 
 
 @final
@@ -107,7 +108,8 @@ class MechanismForecast:
     records
         How many records it takes for the target error, at the plan's cost.
     seconds
-        How long a release takes at the plan's cost, about, on this machine with what else it does now.
+        How long a release takes at the plan's cost, about, with its synthetic records and files, on this machine with
+        what else it does now.
     memory
         Bytes that a release takes at most, about.
     note
@@ -312,7 +314,8 @@ class ReleasePlan:
             + (" auto, or else as simulated" if self.trials else " auto")
         )
         lines.append(
-            "seconds, memory: about what one release takes on two cores, once the data are read; a first run also"
+            "seconds, memory: about what one release takes on two cores, with its synthetic records and its files,"
+            " once the data are read; a first run also"
             " compiles code (`qrelease warmup` does that beforehand); - where it is not predicted"
         )
         if isinstance(self.cost, PureDP):
@@ -674,7 +677,8 @@ class Setting:
         self, name: str, cost: Cost, target: float | None, simulation: Simulation | None, trials: int
     ) -> MechanismForecast:
         """All that is known of one mechanism."""
-        typical, average, seconds, needed, note = None, None, None, None, _NOTES.get(name, "")
+        typical, average, needed, note = None, None, None, _NOTES.get(name, "")
+        seconds, released = None, None  # of measuring and fitting, which a simulation does; with the files
         promised = self.promised(name, cost)
         try:
             found = CONTENDERS[name](self, cost)
@@ -683,6 +687,7 @@ class Setting:
             of_a_record = self.unit.of_a_record(cost)
             if isinstance(found, Forecasting):
                 seconds = found.seconds(self.workload, of_a_record, self.records)
+                released = pace() * (seconds + Files().seconds(found, self.workload, self.records))
             if promised is not None and isinstance(found, Laplace | Gaussian):
                 noisy = found.noisy_error(self.workload, of_a_record, self.unit.relation, beta=self.beta)
                 if noisy < promised * self.records:
@@ -708,7 +713,6 @@ class Setting:
             return MechanismForecast(name, memory=needed, note=str(error))
         except QReleaseError as error:
             note = str(error)
-        seconds = None if seconds is None else pace() * seconds
         epsilon, records = None, None
         if not note and typical is None and average is None and promised is not None and promised > 1:
             note = "what its theorem promises of the worst case is more than all records at this cost"
@@ -716,7 +720,7 @@ class Setting:
             epsilon, records = self.least_epsilon(name, target), self.least_records(name, target, cost)
             if promised is not None and epsilon is None:
                 note = note or "no epsilon brings its promise down to the target"
-        return MechanismForecast(name, promised, typical, average, epsilon, records, seconds, needed, note)
+        return MechanismForecast(name, promised, typical, average, epsilon, records, released, needed, note)
 
 
 def _joined(*notes: str) -> str:

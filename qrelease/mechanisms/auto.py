@@ -468,8 +468,10 @@ class _Terms:
         with_delta, alone = (", ".join(f"{n:,}" for n in numbers if kept[n] is left) for left in (False, True))
         to_and_fro = sum(a is not b for a, b in pairwise(kept.values())) > 1
         return (
-            f"with about {alone} records the delta is paid for and not used, since noise for epsilon alone is smaller;"
-            f" with {with_delta} it is used{_TO_AND_FRO * to_and_fro}"
+            f"the delta gains nothing with about {alone} records, since noise for epsilon alone is smaller: for so"
+            f" many, leave --delta out, and the ledger keeps it; with {with_delta} it is used"
+            f"{_TO_AND_FRO * to_and_fro}"
+            f"{_HOW_MANY if self.records is None else ''}"
         )
 
     def gained(self, cost: PureDP | ApproxDP) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from qrelease._util import memory
+from qrelease.mechanisms.base import Mechanism
 
 if TYPE_CHECKING:
     from qrelease.privacy.costs import Cost
@@ -21,15 +21,11 @@ MAGNITUDES: Final = 10_000, 100_000, 1_000_000
 
 
 @runtime_checkable
-class Forecasting(Protocol):
+class Forecasting(Mechanism, Protocol):
     """A mechanism that tells beforehand what a release takes, from public facts alone."""
 
-    @property
-    def name(self) -> str:
-        """The mechanism's name."""
-
     def seconds(self, workload: Workload, cost: Cost, records: int) -> float:
-        """About how long a release takes.
+        """About how long measuring and fitting take, before any synthetic record is drawn.
 
         Parameters
         ----------
@@ -106,33 +102,6 @@ def pace() -> float:
 def slowdown(whole: float, own: float) -> float:
     """`pace`, where all pieces of work took so many seconds by the clock, and so many of a core."""
     return sqrt(max(whole, own) / own) * own / (PACE.repeats * PACE.seconds)
-
-
-NOTICED: Final = 2.0
-"""Seconds from which on a release is worth a forecast that nobody asked for."""
-
-
-def takes_long(mechanism: Forecasting, workload: Workload, cost: Cost, records: int | None) -> bool:
-    """Whether a release may take more than `NOTICED`, of as many records as `forecast` is for."""
-    numbers = MAGNITUDES if records is None else (records,)
-    return any(mechanism.seconds(workload, cost, n) > NOTICED for n in numbers)
-
-
-def forecast(mechanism: Forecasting, workload: Workload, cost: Cost, records: int | None) -> str:
-    """One line: about how many seconds a release takes on this machine, and how much memory.
-
-    The data are read by then, and compiling, which only a first run does, is not counted.
-
-    records  how many private ones there are, where that is public; None: the line is for some powers of ten
-    """
-    numbers = MAGNITUDES if records is None else (records,)
-    seconds_of = {n: rough(pace() * mechanism.seconds(workload, cost, n)) for n in numbers}
-    first, *others = {*seconds_of.values()}
-    times = f"{first} s"
-    if others:
-        each = [f"{seconds} s with {n:,}" for n, seconds in seconds_of.items()]
-        times = f"{', '.join(each[:-1])} or {each[-1]} records"
-    return f"from here on {mechanism.name} takes about {times}, and {memory.size(mechanism.memory(workload))} of memory"
 
 
 def rough(seconds: float) -> str:

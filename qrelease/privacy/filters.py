@@ -294,10 +294,10 @@ LESS: Final = (
 """Why what was spent and what is left may come to less than a total: said where they do."""
 
 
-def come_to_less(total: Cost, gone: Cost | None, left: Cost | None) -> bool:
-    """Whether what was spent and what is left come to less than a total by more than is rounded."""
+def note_of(total: Cost, gone: Cost | None, left: Cost | None) -> str:
+    """`LESS` where what was spent and what is left come to less than a total by more than is rounded; else empty."""
     parts = [0.0 if cost is None else _first(cost) for cost in (gone, left)]
-    return math.fsum(parts) < (1 - NEGLIGIBLE_SHARE) * _first(total)
+    return LESS if math.fsum(parts) < (1 - NEGLIGIBLE_SHARE) * _first(total) else ""
 
 
 def remaining_rho(total: Cost, tally: Tally) -> ZCDP | None:

@@ -42,11 +42,10 @@ from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError
 from qrelease.privacy import fingerprint_store as fingerprints
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, check_cost
 from qrelease.privacy.filters import (
-    LESS,
     Tally,
     after,
     check_raise,
-    come_to_less,
+    note_of,
     promised,
     remaining,
     remaining_rho,
@@ -315,7 +314,7 @@ class Ledger:
     def note(self) -> str:
         """Why `spent` and `remaining` come to less than the total; empty where they do not."""
         total, tally = self._state()
-        return LESS if come_to_less(total, spent(total, tally), remaining(total, tally)) else ""
+        return note_of(total, spent(total, tally), remaining(total, tally))
 
     @property
     def remaining_rho(self) -> ZCDP | None:

@@ -709,7 +709,7 @@ def _no_kind(head: re.Match[str] | None) -> str:
     if begins is None:
         near = meant(word, get_args(Kind))
         return f"{quoted(head['kind'])} is no kind of question{near}: "
-    return f"{head['kind']!r} is no kind of question (did you mean {begins.strip()}?): "
+    return f"{head['kind']!r} is no kind of question (did you mean {begins}{head.string[head.end() :].strip()}?): "
 
 
 def _axis(domain: Domain, name: object) -> int:

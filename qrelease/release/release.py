@@ -35,7 +35,7 @@ from qrelease.release.manifest import versions
 from qrelease.release.published_counts import PublishedCounts, as_cell, with_numbers
 from qrelease.release.report.page import html
 from qrelease.release.schema_cost import SchemaCost
-from qrelease.release.unmeasured import what_records_lack
+from qrelease.release.unmeasured import unmeasured_sets, what_records_lack
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import MeasuredSums, NumberTable
@@ -152,7 +152,7 @@ class Release:
                 f"the synthetic records differ from what was measured by {self.synopsis.misfit:.3g} times its noise:"
                 " use the answers, which follow the measurements, and not the records"
             )
-        return (*said, *filter(None, [few_records(self)]))
+        return (*said, *filter(None, [unmeasured_sets(self), few_records(self)]))
 
     @property
     def promise(self) -> str:
@@ -205,8 +205,10 @@ class Release:
         data frame of k lines
             A key column for each attribute that is asked about, null where a query is not about it, and counts:
             `answer`, and `model_95`, the half-width of the 95 % error bar around it. What to publish is `answer` ±
-            `model_95`. With `details` also `noisy`, the unbiased answer, where there is one, and `error_95`, the
-            half-width around that. Queries that are no cells of marginals have their text in a column `query`.
+            `model_95`. With `details` also `noisy`, the unbiased answer, and `error_95`, the half-width around that:
+            both are missing (NaN, null) where nothing was measured that has the answer, as of most marginals of a
+            release by `records` over many columns. Queries that are no cells of marginals have their text in a column
+            `query`.
 
         Raises
         ------

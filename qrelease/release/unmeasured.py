@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from qrelease._util.typing import Axes
+from qrelease.queries.families import Cells
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
@@ -34,6 +35,25 @@ def what_records_lack(release: Release) -> tuple[str, ...]:
             " may be further off than the answers to the questions about numbers"
         )
     return tuple(told)
+
+
+def unmeasured_sets(release: Release) -> str:
+    """That nothing tells some marginals from below, where some were not measured; else nothing.
+
+    Their bars cover all that the measured ones leave open, down to 0. A model that knows its own error has others.
+    """
+    if hasattr(release.synopsis, "model_bars"):
+        return ""
+    measured = [set(m.group.axes) for m in release.measurements if m.group.axes]
+    asked = {group.axes for group in release.workload.groups if isinstance(group.queries, Cells)}
+    lacking = sum(not any(measure.issuperset(axes) for measure in measured) for axes in asked)
+    if not measured or not lacking:
+        return ""
+    return (
+        f"{lacking:,} of the {len(asked):,} marginals were not measured, nor any on more columns: the bars of their"
+        " answers (model_95) cover all that the measured ones leave open, mostly down to 0, and they have no noisy"
+        " answer"
+    )
 
 
 def _listed(names: tuple[str, ...], axes: Iterable[int]) -> str:

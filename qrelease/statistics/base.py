@@ -236,7 +236,26 @@ def checked_estimate(result: object, name: str) -> EstimateResult:
                 f"{name} returned as {part} what JSON cannot hold, which takes texts, finite numbers, and lists and"
                 f" mappings of these: {error}"
             ) from None
+    _check_interval(result, name)
     return result
+
+
+def _check_interval(result: EstimateResult, name: str) -> None:
+    """Raise `InvalidInput` unless the interval is a pair: one of a number, one for each number of several."""
+    found: object = result.interval
+    several = isinstance(result.value, list | tuple | Mapping)
+    pairs = found if several and isinstance(found, list | tuple) and not _is_pair(found) else [found]
+    if found is not None and not all(map(_is_pair, pairs)):
+        raise InvalidInput(
+            f"{name} returned as interval {found!r}: it must be (low, high), or of several numbers one such pair for"
+            " each, or None"
+        )
+
+
+def _is_pair(found: object) -> bool:
+    """Whether it is two numbers in ascending order."""
+    numbers = isinstance(found, list | tuple) and len(found) == 2 and all(isinstance(end, int | float) for end in found)
+    return numbers and found[0] <= found[1]  # type: ignore[index]
 
 
 def _of_python(value: Any) -> Any:

@@ -1,11 +1,15 @@
 """Progress where there is no terminal: in a notebook, and in lines where they are asked for."""
 
 import contextlib
+import gc
 import io
+import re
+import time
 
 import pytest
 
-from qrelease._util.progress import progress
+from qrelease._util.elapsed import elapsed
+from qrelease._util.progress import log_lines, progress
 
 
 def test_lines_come_at_most_as_often_as_said_and_say_how_far_it_is() -> None:
@@ -19,6 +23,57 @@ def test_lines_come_at_most_as_often_as_said_and_say_how_far_it_is() -> None:
         for _ in progress(range(4), desc="runs", lines=60.0):
             pass
     assert seen.getvalue().splitlines() == lines
+
+
+def test_long_work_has_lines_where_a_log_is_asked_for_and_only_the_outermost() -> None:
+    seen = io.StringIO()
+    with contextlib.redirect_stderr(seen), log_lines(0.0):
+        for _ in progress(range(2), desc="outer"):
+            for _ in progress(range(2), desc="inner"):
+                pass
+        bar = progress(desc="reading")
+        bar.update(3)
+        bar.close()
+        for _ in progress(range(1), desc="unseen", disable=True):
+            pass
+    lines = seen.getvalue().splitlines()
+    assert [line.split(",")[0] for line in lines] == [
+        "qrelease: outer: 1 of 2",
+        "qrelease: outer: 2 of 2",
+        "qrelease: reading: 3 so far",
+    ]
+    with contextlib.redirect_stderr(seen):
+        for _ in progress(range(2), desc="outer"):
+            pass
+    assert seen.getvalue().splitlines() == lines
+
+
+def test_work_that_is_left_by_an_error_hides_no_later_lines() -> None:
+    seen = io.StringIO()
+
+    def broken() -> None:
+        bar = progress(desc="broken")
+        raise ValueError(str(bar.n))
+
+    with contextlib.redirect_stderr(seen), log_lines(0.0):
+        with pytest.raises(ValueError, match="0"):
+            broken()
+        gc.collect()
+        for _ in progress(range(1), desc="later"):
+            pass
+    assert "qrelease: later: 1 of 1" in seen.getvalue()
+
+
+def test_what_only_takes_long_has_lines_too() -> None:
+    seen = io.StringIO()
+    with contextlib.redirect_stderr(seen), log_lines(0.5), elapsed("releasing") as at:
+        at("writing the files")
+        deadline = time.monotonic() + 20
+        while len(seen.getvalue().splitlines()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    lines = seen.getvalue().splitlines()
+    assert len(lines) >= 2
+    assert all(re.fullmatch(r"qrelease: writing the files: 00:\d\d so far", line) for line in lines)
 
 
 KERNEL = """

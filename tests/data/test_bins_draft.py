@@ -151,6 +151,19 @@ def test_limits_of_shares_are_those_that_values_or_names_tell(
     assert limit_of_shares(low, high, name, fractions=fractions) == limit
 
 
+@pytest.mark.parametrize("learn", [False, True])
+def test_what_everybody_knows_of_a_column_of_time_is_named_beside_the_guess(learn: bool) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"hours": np.append(rng.integers(0, 99, 998), [0, 99]), "age": rng.integers(17, 91, 1000)})
+    text = qr.draft(frame, learn=learn)
+    guess = "# limits 0 to 100 are a guess, because its values or its name look like percentages"
+    (said,) = [line for line in text.splitlines() if line.startswith(guess)]
+    assert "a day has 24 hours and a week 168, which may be the public limits" in said
+    assert "replace by public limits, as by the name: nobody is older than some 120 years" in text
+    frame = frame.rename(columns={"hours": "score", "age": "wage"})
+    assert "by the name" not in qr.draft(frame, learn=learn)
+
+
 def test_names_and_numbers_of_people_are_left_out(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(

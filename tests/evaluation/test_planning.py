@@ -31,6 +31,7 @@ from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
+from qrelease.release import forecasts as forecasts_of_releases
 from qrelease.release.curator import Curator
 from tests.mechanisms.chosen import errors, true_answers
 
@@ -441,12 +442,15 @@ def test_a_universe_too_large_for_all_others_has_a_forecast_of_seconds_and_memor
     records, cost = forecasts["records"], ApproxDP(1.0, 1e-9)
     assert (
         records.seconds
-        == pace() * FittedRecords().seconds(wide, cost, 200_000)
+        == forecasts_of_releases.seconds(FittedRecords(), wide, cost, 200_000)
         != plan(wide, 2_000, epsilon=1.0, delta=1e-9, trials=0).forecasts[list(forecasts).index("records")].seconds
     )
     assert records.memory == FittedRecords().memory(wide)
     assert records.typical is None  # it is not tried three times for minutes
-    assert f"one simulation would take about {rough(records.seconds)} s" in records.note
+    assert (
+        f"one simulation would take about {rough(pace() * FittedRecords().seconds(wide, cost, 200_000))} s"
+        in records.note
+    )
     for name in ("mwem", "iterative", "smalldb", "net", "pmw"):
         assert "too" in forecasts[name].note or "about 2^111 cells" in forecasts[name].note
         assert forecasts[name].seconds is forecasts[name].memory is forecasts[name].typical is None
@@ -457,7 +461,10 @@ def test_a_universe_too_large_for_all_others_has_a_forecast_of_seconds_and_memor
     assert lines[2].split()[-2:] == ["seconds", "memory"]
     row = next(line for line in lines if line.startswith("records "))
     assert row.split()[-3:] == [rough(records.seconds), *memory.size(records.memory).split()]
-    assert "seconds, memory: about what one release takes on two cores, once the data are read" in str(found)
+    assert (
+        "seconds, memory: about what one release takes on two cores, with its synthetic records and its files"
+        in str(found)
+    )
     content = json.loads(json.dumps(found.to_json()))
     assert content["quotes"][list(forecasts).index("records")]["memory"] == records.memory
 

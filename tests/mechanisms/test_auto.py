@@ -332,7 +332,9 @@ def test_where_the_number_of_records_decides_it_is_said_for_which_the_delta_is_s
     """It was told by tables of 10 000 records and more, and a table of 300 spent it or not all the same."""
     cost = ApproxDP(epsilon, 1e-9)
     (said,) = auto.foretold(OFFICE, None, cost, ADD).lines[1:]
-    assert said.startswith(f"with about {', '.join(sizes)} records the delta is paid for and not used")
+    assert said.startswith(f"the delta gains nothing with about {', '.join(sizes)} records, since noise for epsilon")
+    assert "for so many, leave --delta out" in said
+    assert said.endswith("if it is public, give --records N to have this said of N")
     for n in auto.SIZES:
         drawn = choose(OFFICE, n, ApproxDP(0.99 * epsilon, 1e-9), ADD).cost  # a hundredth counts the records
         assert isinstance(drawn, PureDP) == (f"{n:,}" in sizes)
@@ -382,12 +384,13 @@ def test_a_delta_that_gains_little_is_not_praised():
 def test_where_the_delta_is_spent_for_sizes_between_others_it_is_said_why():
     cost = ApproxDP(0.03, 1e-9)
     asked = Workload.marginals(coded(*SHAPE), 2)
-    (said,) = [line for line in auto.foretold(asked, None, cost, ADD).lines if "the delta is" in line]
+    lines = auto.foretold(asked, None, cost, ADD).lines
+    (said,) = [line for line in lines if line.startswith("the delta gains nothing with")]
     spent = [isinstance(choose(asked, n, ApproxDP(0.0297, 1e-9), ADD).cost, ApproxDP) for n in auto.SIZES]
     assert spent == [True, False, True, False, False]
-    assert said.endswith("and so does which noise is smaller)")
+    assert "and so does which noise is smaller). How many records there are is private here" in said
     (once,) = auto.foretold(OFFICE, None, ApproxDP(1.0, 1e-9), ADD).lines[1:]
-    assert once.endswith("it is used")
+    assert "it is used. How many" in once
 
 
 def test_what_seems_nearer_than_what_is_chosen_says_why_it_is_not():

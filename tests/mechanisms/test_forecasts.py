@@ -3,8 +3,7 @@
 import pytest
 from worlds import coded
 
-from qrelease._util import memory
-from qrelease.mechanisms.forecasts import PACE, Forecasting, forecast, pace, rough, slowdown, takes_long
+from qrelease.mechanisms.forecasts import PACE, Forecasting, pace, rough, slowdown
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.weighted_records import FittedRecords
@@ -16,26 +15,9 @@ ADULT = 16, 32, 9, 32, 16, 7, 15, 6, 5, 2, 32, 32, 32, 42, 2
 BR2000 = 2, 7, 22, 10, 16, 2, 2, 2, 2, 4, 16, 2, 16, 2
 
 
-def test_a_forecast_is_one_line():
-    records, cost = FittedRecords(), ApproxDP(1.0, 1e-9)
-    size = memory.size(records.memory(PAIRS))
-    assert forecast(records, PAIRS, cost, 50_000) == (
-        f"from here on records takes about {rough(pace() * records.seconds(PAIRS, cost, 50_000))} s,"
-        f" and {size} of memory"
-    )
-    assert forecast(records, PAIRS, cost, None) == (
-        f"from here on records takes about {rough(pace() * records.seconds(PAIRS, cost, 10_000))} s,"
-        f" and {size} of memory"
-    )
-    wide = Workload.marginals(coded(*[20] * 14), 3)
-    known = [rough(pace() * records.seconds(wide, cost, n)) for n in (10_000, 100_000, 1_000_000)]
-    assert len({*known}) > 1
-    assert forecast(records, wide, cost, None) == (
-        f"from here on records takes about {known[0]} s with 10,000, {known[1]} s with 100,000 or {known[2]} s with"
-        f" 1,000,000 records, and {memory.size(records.memory(wide))} of memory"
-    )
+def test_seconds_are_told_to_two_digits_and_some_mechanisms_tell_none():
     assert [rough(s) for s in (0.2, 1.26, 12.3, 201.9, 3_349.0)] == ["1", "1", "12", "200", "3,300"]
-    assert isinstance(records, Forecasting)
+    assert isinstance(FittedRecords(), Forecasting)
     assert not isinstance(MWEM(), Forecasting)
 
 
@@ -89,14 +71,6 @@ def test_seconds_of_maxent_are_within_a_factor_of_what_was_taken(shape, records,
     workload = Workload.marginals(coded(*shape), 3)
     told = MaxEnt().seconds(workload, ApproxDP(epsilon, 1e-9), records)
     assert taken / 1.5 <= told <= 1.5 * taken
-
-
-def test_what_takes_two_seconds_for_some_number_of_records_takes_long():
-    cost, wide = ApproxDP(1.0, 1e-9), Workload.marginals(coded(*[20] * 14), 3)
-    assert not takes_long(FittedRecords(), PAIRS, cost, None)
-    assert takes_long(FittedRecords(), wide, cost, None)
-    assert not takes_long(MaxEnt(), PAIRS, cost, 1000)
-    assert takes_long(MaxEnt(), Workload.marginals(coded(*[2] * 23), 3), cost, 1000)
 
 
 def test_maxent_tells_seconds_and_memory_of_whatever_it_can_release():

@@ -83,8 +83,11 @@ def test_a_text_means_what_it_says_and_its_spelling_means_the_same(text, fields)
         ("mean:share where share > .7", "cuts through the bin"),
         ("mean(.5):share", "a question is"),
         ("count:share", "a question is"),
-        ("average:share", r"'average' is no kind of question .did you mean mean:.*a question is"),
-        ("median:share by carrier", r"'median' is no kind of question .did you mean quantile\(\.5\):"),
+        ("average:share", r"'average' is no kind of question .did you mean mean:share\?\).*a question is"),
+        (
+            "median:share by carrier",
+            r"'median' is no kind of question .did you mean quantile\(\.5\):share by carrier\?\)",
+        ),
         ("maen:share", "'maen' is no kind of question .did you mean 'mean'"),
         ("frobnicate:share", "'frobnicate' is no kind of question: a question is"),
         ("share", "a question is"),

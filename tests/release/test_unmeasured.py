@@ -1,19 +1,24 @@
 """What is said of synthetic records that they are not made from."""
 
+import numpy as np
 from releases import PAIRS, released
-from worlds import PEOPLE
+from worlds import PEOPLE, coded
 
+from qrelease.data.table import Table
 from qrelease.inference.synopsis import MISSED
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy.costs import ApproxDP, PureDP
+from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
+from qrelease.release.curator import Curator
 from qrelease.release.few_records import few_records
 from qrelease.release.report.page import html
-from qrelease.release.unmeasured import what_records_lack
+from qrelease.release.unmeasured import unmeasured_sets, what_records_lack
 
 
 def test_columns_that_were_counted_apart_are_said_to_be_independent():
@@ -59,3 +64,21 @@ def test_that_records_do_not_follow_measured_sums_is_said():
     assert said.startswith("synthetic records follow counts, in bins, and not the sums")
     assert f"<p>S{said[1:]}.</p>" in html(found)
     assert "in bins, and not the sums" not in html(released(MaxEnt(), asked=PAIRS))
+
+
+def test_bars_of_marginals_that_were_not_measured_are_said_to_go_down_to_zero():
+    domain = coded(*[3] * 6)
+    codes = np.random.default_rng(0).integers(0, 3, (6, 500))
+    table, asked, cost = Table(domain, tuple(codes)), Workload.marginals(domain, 3), ApproxDP(0.1, 1e-6)
+    with Ledger.open(None, cost) as ledger:
+        found = Curator(table, ledger, Entropy.insecure(1)).release(FittedRecords(at_once=False), asked, cost)
+    unmeasured = np.isnan(found.published(asked).widths).reshape(len(asked.groups), -1).all(axis=1)
+    assert unmeasured.sum() > 10
+    said = unmeasured_sets(found)
+    assert said.startswith(f"{unmeasured.sum()} of the 20 marginals were not measured, nor any on more columns")
+    assert said in found.notes
+    assert f"<p>{said}.</p>" in html(found)
+    low = found.published(asked).answers - found.published(asked).bars
+    assert (low.reshape(20, -1)[unmeasured] <= 1e-9).mean() > 0.5
+    assert unmeasured_sets(released(Laplace(), asked=PAIRS)) == ""
+    assert unmeasured_sets(released(MaxEnt(), asked=PAIRS)) == ""

@@ -119,6 +119,11 @@ RIGHT = qr.EstimateResult(3.0, (2.0, 4.0), "none", "made up")
         (replace(RIGHT, value={3}), "own returned as value what JSON cannot hold.*set"),
         (replace(RIGHT, value=np.float64("nan")), "own returned as value what JSON cannot hold"),
         (replace(RIGHT, interval=(0.0, np.inf)), "own returned as interval what JSON cannot hold"),
+        (replace(RIGHT, interval=(1.0,)), r"own returned as interval \(1.0,\): it must be \(low, high\)"),
+        (replace(RIGHT, interval=(4.0, 2.0)), "own returned as interval"),
+        (replace(RIGHT, interval=((2.0, 4.0),)), "own returned as interval"),
+        (replace(RIGHT, interval=3.0), "own returned as interval 3.0"),
+        (replace(RIGHT, value=(1.0, 2.0), interval=((0.0, 2.0), (1.0,))), "own returned as interval"),
         (replace(RIGHT, measured=(3,)), "own returned as measured what is no tuple of Measured"),
     ],
 )

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import NoReturn
 
+from qrelease._util.progress import log_lines
 from qrelease.errors import QReleaseError
 
 COMMANDS = {
@@ -68,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return f"; {told}" if told else ""
 
     try:
-        with _interruptible():
+        with _interruptible(), log_lines():
             code = run(arguments)
         sys.stdout.flush()
     except QReleaseError as error:

@@ -233,6 +233,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     from qrelease.release.curator import Curator
     from qrelease.release.few_records import few_records
     from qrelease.release.synthetic import check_rows
+    from qrelease.release.unmeasured import unmeasured_sets
 
     key = None if arguments.sign is None else checksums.private_key(arguments.sign)
     cost = cost_meant(arguments)
@@ -282,8 +283,8 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
         _tell(arguments, release, out, left_out)
         if arguments.insecure_seed is None or arguments.ledger:
             print(f"spent in all: {told(ledger.spent)} of {told(ledger.total)} (ledger {ledger_path(arguments)})")
-        if few := few_records(release):
-            print(few)
+        for note in filter(None, [unmeasured_sets(release), few_records(release)]):
+            print(note)
     warn_of_delta(whole)
 
 
@@ -546,9 +547,10 @@ def _foretell(
     Nothing where the ledger does not cover the cost: then either a release that was cut off is resumed, or a
     refusal follows, which is one line.
     """
-    from qrelease.mechanisms.forecasts import Forecasting, forecast, takes_long
+    from qrelease.mechanisms.forecasts import Forecasting
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
+    from qrelease.release.forecasts import Files, forecast, takes_long
 
     try:
         if ledger is not None:
@@ -575,11 +577,13 @@ def _foretell(
             print(f"qrelease: {_of_counts(arguments)}{line}", file=sys.stderr)
         among = told.among
     _tell_rules(workload, among)
+    files = Files(0 if arguments.weighted else arguments.rows, arguments.answers)
     for each in among:
         if isinstance(each, Forecasting) and (
-            arguments.mechanism != "auto" or takes_long(each, workload, cost, public)
+            arguments.mechanism != "auto" or takes_long(each, workload, cost, public, files)
         ):
-            print(f"qrelease: {_of_counts(arguments)}{forecast(each, workload, cost, public)}", file=sys.stderr)
+            line = forecast(each, workload, cost, public, files)
+            print(f"qrelease: {_of_counts(arguments)}{line}", file=sys.stderr)
 
 
 def _of_counts(arguments: argparse.Namespace) -> str:

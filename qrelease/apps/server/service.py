@@ -29,6 +29,7 @@ from qrelease.mechanisms.online import numbers
 from qrelease.privacy import Cost
 from qrelease.privacy.analysts import MAX_STORED_BYTES, AnalystAccount, Analysts
 from qrelease.privacy.costs import six_digits
+from qrelease.privacy.filters import note_of
 
 if TYPE_CHECKING:
     from qrelease.inference.histogram import Histogram
@@ -270,14 +271,14 @@ class Service:
         return shapes.Budget(
             own.name,
             own.requests,
-            shapes.Account(own.budget.to_json(), costs(own.spent), costs(own.left)),
+            _account(own.budget, own.spent, own.left),
             self.account,
         )
 
     @property
     def account(self) -> shapes.Account:
         """What the session may spend, has spent, and can still spend."""
-        return shapes.Account(self._session.cost.to_json(), costs(self._session.spent), costs(self._session.remaining))
+        return _account(self._session.cost, self._session.spent, self._session.remaining)
 
     @property
     def synopsis(self) -> Histogram:
@@ -307,6 +308,11 @@ def _asked(question: Question | NumberQuestion) -> tuple[CanonicalQuery, ...] | 
 def _shown(bound: float) -> float:
     """How far off an answer may be, to twelve digits: what floating point made of the rest is nobody's to read."""
     return float(f"{bound:.12g}")
+
+
+def _account(total: Cost, spent: Cost | None, left: Cost | None) -> shapes.Account:
+    """What an analyst, or the session, may spend, with the ledger's sentence about it where it has one."""
+    return shapes.Account(total.to_json(), costs(spent), costs(left), note_of(total, spent, left) or UNSET)
 
 
 def costs(cost: Cost | None) -> dict[str, float] | None:

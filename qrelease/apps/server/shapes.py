@@ -274,6 +274,10 @@ class Account(Shape):
             " total less spent, since charges in rho add up at an order of their own"
         ),
     ]
+    note: (
+        Annotated[str, Meta(description="where spent and left come to less than the total: a sentence that says why")]
+        | UnsetType
+    ) = UNSET
 
 
 class Budget(Shape):
@@ -455,6 +459,8 @@ def _example(error: str, kind: type) -> str:
     """What a body of queries looks like, at the place of an error, or how many queries it may have; else nothing."""
     if kind not in (Query, Queries):
         return ""
+    if kind is Query and _SEVERAL.search(error):
+        return "; this address takes one query: several go to /v1/batch, and to /v1/quote for their prices"
     if _TOO_MANY.search(error):
         return f"; a request has {MAX_BATCH} queries at most: divide them among several"
     *_, inner = ("", *_STEP.findall(error.rpartition(" - at `$")[2]))
@@ -474,6 +480,7 @@ EXAMPLES: Final = {
 """A query of each kind, in words that are no column's."""
 
 _QUERY: Final = '{"where": "COLUMN = VALUE"} or {"numbers": "mean:COLUMN by COLUMN"}'
+_SEVERAL: Final = re.compile(r"unknown field `queries`|Expected `object`, got `array`$")
 _TOO_MANY: Final = re.compile(rf"length <= {MAX_BATCH}(?: - at `\$\.queries`)?$")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$([^`]*)`)?", re.DOTALL)
 _STEP: Final = re.compile(r"\.(\w+)|\[[^]]*\]")

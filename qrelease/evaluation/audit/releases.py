@@ -124,7 +124,7 @@ def audit_mechanism(
     run = released(mechanism, asked, cost, neighbours)
     pilot = math.ceil(_PILOT_SHARE * samples)
     runs = 2 * (samples + len(pairs) * pilot)
-    foretell(run, table, runs)
+    foretell(run, table, runs, samples)
     with counted(runs) as bar:
         first, second = worst_of(run, pairs, cost, samples=pilot, entropy=source, bar=bar)
         found = judged(run, first, second, cost, samples=samples, confidence=confidence, entropy=source, bar=bar)

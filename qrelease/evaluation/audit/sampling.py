@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from qrelease._util.progress import progress
+from qrelease._util.progress import LINE_SECONDS, progress
 from qrelease._util.validate import positive_probability, whole
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit.events import strongest_event
@@ -27,11 +27,11 @@ CONFIDENCE: Final = 0.99
 
 _MIN_SAMPLES: Final = 100
 
-_LINE_SECONDS: Final = 30.0
-"""Between two lines that say how far it is, where nobody looks at a terminal."""
-
 _LONG_SECONDS: Final = 30.0
 """From which on it is said beforehand how long an audit takes."""
+
+_MIN_SHORTER: Final = 1_000
+"""The fewest samples that are proposed: of fewer nothing is found."""
 
 _TIMED_RUNS, _TIMED_SECONDS = 100, 2.0
 """Runs by which that is known, or fewer that take so long."""
@@ -128,14 +128,15 @@ def audit(
     check_cost(claim)
     positive_probability("confidence", confidence)
     if not isinstance(mechanism, Vectorised):
-        foretell(mechanism, first, 2 * runs)
+        foretell(mechanism, first, 2 * runs, runs)
     with counted(2 * runs) as bar:
         return judged(mechanism, first, second, claim, samples=runs, confidence=confidence, entropy=source, bar=bar)
 
 
-def foretell(mechanism: Callable[[Data, WordSource], object], data: Data, runs: int) -> None:
-    """Say how long so many runs take, where that is long: by some runs whose draws are no part of them.
+def foretell(mechanism: Callable[[Data, WordSource], object], data: Data, runs: int, samples: int) -> None:
+    """Say how long so many runs take, where that is long, and which `samples` would take about a minute.
 
+    That is known by some runs whose draws are no part of them.
     The first one, which may compile something, is not timed.
     """
     source, made = Entropy(), 0
@@ -146,12 +147,16 @@ def foretell(mechanism: Callable[[Data, WordSource], object], data: Data, runs: 
         made += 1
     seconds = runs * (time.perf_counter() - started) / made
     if seconds > _LONG_SECONDS:
-        print(f"qrelease: {runs:,} runs, about {seconds / 60:,.1f} minutes in all", file=sys.stderr, flush=True)
+        fewer = round(float(f"{60 * samples / seconds:.1g}"))
+        told = f"qrelease: {runs:,} runs, about {seconds / 60:,.1f} minutes in all"
+        if _MIN_SHORTER <= fewer < samples:
+            told += f"; samples={fewer:,} (--samples) would take about one minute, and find larger violations only"
+        print(told, file=sys.stderr, flush=True)
 
 
 def counted(runs: int, what: str = "runs") -> Any:
     """The progress of so many runs in all."""
-    return progress(total=runs, desc=what, unit=" runs", lines=_LINE_SECONDS)
+    return progress(total=runs, desc=what, unit=" runs", lines=LINE_SECONDS)
 
 
 def judged(

@@ -136,15 +136,22 @@ class NumberAnswer:
 
 UP_TO: Final = "at most: a quantile is looked for step by step, and often takes a part of that"
 
+EQUAL_GROUPS: Final = (
+    "the quoted error is that of groups of one size, since theirs is private: of half as many records, twice as far off"
+)
+
 
 def forewarning(question: NumericQuestion, alpha: float, records: int) -> str:
     """What to know before a question is paid for; nothing where there is nothing to know.
 
     Answers about groups will be rough, if their records are as many as the average's: a count is off by alpha of all
-    records at most, and divided among the groups that is public. A quantile may cost less than its quote. And wide bins
-    may put the ends further apart than alpha does: by how much at most follows from the schema, and is told.
+    records at most, and divided among the groups that is public; the quoted error of a mean is of such groups, too. A
+    quantile may cost less than its quote. And wide bins may put the ends further apart than alpha does: by how much at
+    most follows from the schema, and is told.
     """
     found = [UP_TO] if question.kind == "quantile" else []
+    if question.groups > 1 and question.kind in ("mean", "ratio") and not _counts_some(question):
+        found.append(EQUAL_GROUPS)
     if question.kind in ("sum", "mean", "variance") and _reaches(question, alpha):
         found.append(_wide(question, records))
     part = alpha * question.groups
@@ -153,14 +160,19 @@ def forewarning(question: NumericQuestion, alpha: float, records: int) -> str:
     return "; ".join(found)
 
 
+def _counts_some(question: NumericQuestion) -> bool:
+    """Whether how many records count, or are in the bins that the condition cuts, is private."""
+    return bool(question.where) or question.through_bins
+
+
 def foretold_error(question: NumericQuestion, error: float, records: int) -> float | None:
     """About how far off the answers will be, for what is public: see `Quote.error`.
 
     error    how far off a count may be
     records  how many there are, as far as that is public
     """
-    if question.kind in ("mean", "ratio") and (question.where or question.through_bins):
-        return None  # how many records count, or are in the bins that the condition cuts, is private
+    if question.kind in ("mean", "ratio") and _counts_some(question):
+        return None
     part = min(error * question.groups / max(records, 1), 1.0)  # of a group
     match question.kind:
         case "count":

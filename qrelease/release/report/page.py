@@ -44,7 +44,7 @@ from qrelease.release.report.numbers import number_tables
 from qrelease.release.report.svg import bar, count, text
 from qrelease.release.report.tables import LISTED, folded, html_table, pairs
 from qrelease.release.schema_cost import cost_with_schema, learned_columns
-from qrelease.release.unmeasured import what_records_lack
+from qrelease.release.unmeasured import unmeasured_sets, what_records_lack
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
@@ -296,8 +296,8 @@ def _fit(release: Release) -> str:
 
 
 def _lacking(release: Release) -> str:
-    """What synthetic records are not made from."""
-    said = what_records_lack(release) if release.has_table else ()
+    """What synthetic records are not made from, and which answers were not measured."""
+    said = [*(what_records_lack(release) if release.has_table else ()), *filter(None, [unmeasured_sets(release)])]
     return "".join(f"<p>{text(lacking[0].upper() + lacking[1:])}.</p>" for lacking in said)
 
 

@@ -112,7 +112,7 @@ def test_numbers_by_group_are_a_table(folder: Path, capsys: pytest.CaptureFixtur
         (["mean:age", "--where", "agee > 3"], "no column 'agee'"),
         (
             ["median:age by sex"],
-            "'median' is no kind of question (did you mean quantile(.5):?): a question is sum:COLUMN",
+            "'median' is no kind of question (did you mean quantile(.5):age by sex?): a question is sum:COLUMN",
         ),
         (["mean:age", "--percent"], "share of the total"),
         (["sex = F", "--top", "3"], "--top is for numbers, and 'sex = F' is a condition: ask it by itself"),

@@ -23,12 +23,12 @@ from qrelease.data.source import Source
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.mechanisms.auto import Auto
-from qrelease.mechanisms.forecasts import forecast
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.privacy import ApproxDP, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.numeric import Kind
 from qrelease.queries.workload import Workload
+from qrelease.release.forecasts import forecast
 
 
 def test_release_answer_and_ledger(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -462,7 +462,7 @@ def test_what_a_long_release_takes_is_said_before_it_starts(
         with pytest.raises(ZeroDivisionError):
             release("--mechanism", "records", "--delta", "1e-6", "--neighbours", neighbours, out=f"out{rows}")
     for line in said:
-        assert re.fullmatch(r"qrelease: from here on records takes about \d.* of memory\n", line)
+        assert re.fullmatch(r"qrelease: from here on records, with .* files, takes about \d.* of memory\n", line)
         assert line.count("\n") == 1
     table = Table.read_csv(folder / "people.csv", folder / "people.toml")
     told = len(table) if neighbours == "replace-one" else None
@@ -581,7 +581,10 @@ def test_what_measures_numbers_and_what_counts_are_named_alike_everywhere(with_h
     if mechanism == "auto":
         assert f"\ncounts: chosen {made.rpartition(' ')[2]}: " in told.out
         assert "qrelease: counts: " in told.err
-    assert ("qrelease: counts: from here on maxent takes about" in told.err) or mechanism != "maxent"
+    assert (
+        "qrelease: counts: from here on maxent, with drawing synthetic records and writing files, takes about"
+        in told.err
+    ) or mechanism != "maxent"
     assert f"<strong>{made}</strong>" in (with_hours / "out" / "report.html").read_text()
     assert main(["card", "out", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["mechanism"]["name"] == made

@@ -28,6 +28,7 @@ from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP
 from qrelease.privacy.analysts import MAX_STORED_BYTES, Analysts, Revoked
 from qrelease.privacy.costs import six_digits
+from qrelease.privacy.filters import LESS
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_store import row_digest
 from qrelease.queries.classes import Conjunctions
@@ -77,6 +78,7 @@ def test_numbers_by_group_are_quoted_answered_and_remembered(server, path):
     for account in (budget["analyst"], budget["server"]):  # what can still be bought, and no more
         assert 0 < account["left"]["epsilon"] < account["total"]["epsilon"]
         assert account["left"]["epsilon"] == pytest.approx(account["total"]["epsilon"] - account["spent"]["epsilon"])
+        assert "note" not in account  # epsilons add up
     (median,) = server.ask({"numbers": "quantile(.5):grade"}).json["answers"]
     assert median["query"] == "quantile(0.5):grade"
     assert median["rank_error"] > 0
@@ -173,7 +175,10 @@ def test_a_quote_says_what_it_takes_of_the_budget_in_the_budgets_terms(path):
             (beyond,) = poor.post("/v1/quote", {"queries": [query]}).json["quotes"]
             assert (beyond["cost"], beyond["affordable"], quote["affordable"]) == (quote["cost"], False, True)
             assert ada.ask(query).json["answers"][0]["cost"] == quote["cost"]
-            after = ada.get("/v1/budget").json["analyst"]["spent"]
+            account = ada.get("/v1/budget").json["analyst"]
+            after = account["spent"]
+            assert after["epsilon"] + account["left"]["epsilon"] < 0.999 * account["total"]["epsilon"]
+            assert account["note"] == LESS  # as a stranger adds them up
             assert quote["takes"] == pytest.approx({k: after[k] - before[k] for k in after}, abs=1e-15)
             assert [*quote["cost"]] == ["rho"]
             takes.append(quote["takes"])

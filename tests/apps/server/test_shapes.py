@@ -87,6 +87,8 @@ def test_another_shape_is_refused_in_one_line(given, told):
         (Queries, {"where": "age >= 50"}, '; it is like {"queries": [{"where": "COLUMN = VALUE"} or '),
         (Queries, {"queries": ["age >= 50"]}, '; it is like {"queries": [{"where": "COLUMN = VALUE"} or '),
         (Query, "age >= 50", '; it is like {"where": "COLUMN = VALUE"} or {"numbers": "mean:COLUMN by COLUMN"}'),
+        (Query, {"queries": [{"where": "age >= 50"}]}, "; this address takes one query: several go to /v1/batch, and"),
+        (Query, [{"where": "age >= 50"}], "; this address takes one query: several go to /v1/batch, and to /v1/quote"),
         (Query, {"marginal": "female"}, '; a query is like {"marginal": ["COLUMN", "COLUMN"]}'),
         (Query, {"range": {"column": "age", "low": 40}}, '"low": "40", "high": "49"}}'),
         (Queries, {"queries": [{"numbers": ["mean:age"]}]}, '; a query is like {"numbers": "mean:COLUMN by COLUMN"}'),

@@ -252,5 +252,8 @@ def test_a_long_audit_of_a_function_says_so_before_it_begins(capsys):
 def test_a_long_audit_says_how_long_it_takes(capsys):
     domain = Domain.coded({"a": 2})
     run = released(Laplace(), Workload.marginals(domain, 1), ONE, Neighbours.ADD_REMOVE)
-    foretell(run, Table(domain, (np.zeros(3, np.uint8),)), 28_000_000)
-    assert capsys.readouterr().err.startswith("qrelease: 28,000,000 runs, about ")
+    foretell(run, Table(domain, (np.zeros(3, np.uint8),)), 28_000_000, 10_000_000)
+    (told,) = capsys.readouterr().err.splitlines()
+    found = re.fullmatch(r"qrelease: 28,000,000 runs, about (.*) minutes in all; samples=(.*) \(--samples\) .*", told)
+    minutes, samples = (float(number.replace(",", "")) for number in found.groups())
+    assert samples * minutes == pytest.approx(10_000_000, rel=0.5)

@@ -12,7 +12,7 @@ from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online import numbers
-from qrelease.mechanisms.online.numbers import MAX_ONLINE_GROUPS, UP_TO
+from qrelease.mechanisms.online.numbers import EQUAL_GROUPS, MAX_ONLINE_GROUPS, UP_TO
 from qrelease.mechanisms.online.purchasing import POLICY
 from qrelease.mechanisms.online.quotes import Quote
 from qrelease.mechanisms.online.session import Online
@@ -593,4 +593,6 @@ def test_a_quantile_takes_at_most_what_is_quoted_and_says_so():
         for name, most in quoted.cost.to_json().items():
             assert 0 < sum(cost[name] for cost in paid) <= most
         assert UP_TO in quoted.note
-        assert not session.quote_numbers("mean:delay by carrier").note
+        assert session.quote_numbers("mean:delay by carrier").note == EQUAL_GROUPS
+        for text in ("mean:delay", "sum:delay by carrier", "mean:delay by carrier where late = yes", "count by late"):
+            assert EQUAL_GROUPS not in session.quote_numbers(text).note

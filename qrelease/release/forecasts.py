@@ -1,0 +1,124 @@
+"""Predictions of the seconds that a release takes with its files, from public facts, before anything is charged.
+
+A mechanism knows what its measurements and its fit take. Beside them, synthetic records are drawn, which for millions
+of them takes as long as the fit, and files are written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from qrelease._util import memory
+from qrelease.inference.controlled_rounding import marginals
+from qrelease.inference.histogram import MAX_HISTOGRAM_CELLS
+from qrelease.mechanisms.base import why_no_table
+from qrelease.mechanisms.forecasts import MAGNITUDES, Forecasting, pace, rough
+from qrelease.privacy.costs import Cost
+from qrelease.queries.workload import Workload
+from qrelease.release.answer_table import MAX_ANSWERS
+from qrelease.release.synthetic import MAX_ROWS
+
+NOTICED: Final = 5.0
+"""Seconds from which on a release is worth a forecast that nobody asked for."""
+
+
+@dataclass(frozen=True)
+class _Seconds:
+    """On one core of the machine that all forecasts were measured on."""
+
+    move: float = 3.2e-7
+    """Of one of the three moves of a synthetic record along a column, in a histogram whose cells are in the caches."""
+    far_cells: float = 1e8
+    """Cells of a universe in which a move takes twice as long."""
+    exchange: float = 1.3e-7
+    """Of all exchanges of a synthetic record for others, in one marginal."""
+    synopsis: float = 1.0
+    """Of storing weighted records."""
+    value: float = 1.6e-7
+    """Of writing a value of a synthetic record."""
+    answer: float = 6e-6
+    """Of writing an answer."""
+    shown: float = 1e-5
+    """Of what the page shows of an answer, up to `most_shown`."""
+    most_shown: int = 200_000
+
+
+_SECONDS: Final = _Seconds()
+_MOVES: Final = 3  # passes over the records
+
+
+@dataclass(frozen=True)
+class Files:
+    """What is written beside the measurements.
+
+    rows      synthetic records; None for as many as there are records
+    answers   whether answers are written; None for unless they are very many
+    """
+
+    rows: int | None = None
+    answers: bool | None = None
+
+    def seconds(self, mechanism: Forecasting, workload: Workload, records: int) -> float:
+        """About how long drawing the synthetic records of `records` private ones takes, and writing all files.
+
+        Parameters
+        ----------
+        mechanism : Forecasting
+            What makes the release.
+        workload : Workload
+            The queries that are answered.
+        records : int
+            The number of private records n.
+
+        Returns
+        -------
+        float
+            Seconds, as `Forecasting.seconds`.
+        """
+        domain, found = workload.domain, _SECONDS.shown * min(len(workload), _SECONDS.most_shown)
+        if len(workload) <= MAX_ANSWERS if self.answers is None else self.answers:
+            found += _SECONDS.answer * len(workload)
+        if why_no_table(mechanism, workload) is not None:
+            return found
+        rows = min(records if self.rows is None else self.rows, MAX_ROWS)
+        found += _SECONDS.value * rows * len(domain)
+        if mechanism.name != "records" and domain.size <= MAX_HISTOGRAM_CELLS:
+            moved = _MOVES * min(rows, domain.size) * len(domain)
+            return found + _SECONDS.move * moved * (1 + domain.size / _SECONDS.far_cells)
+        return found + _SECONDS.synopsis + _SECONDS.exchange * rows * len(marginals(domain.shape, rows))
+
+
+def seconds(mechanism: Forecasting, workload: Workload, cost: Cost, records: int, files: Files = Files()) -> float:
+    """About how long a release takes with its files on this machine, now: the data are read by then."""
+    return pace() * (mechanism.seconds(workload, cost, records) + files.seconds(mechanism, workload, records))
+
+
+def takes_long(
+    mechanism: Forecasting, workload: Workload, cost: Cost, records: int | None, files: Files = Files()
+) -> bool:
+    """Whether a release may take more than `NOTICED`, of as many records as `forecast` is for."""
+    numbers = MAGNITUDES if records is None else (records,)
+    return any(seconds(mechanism, workload, cost, n, files) > NOTICED for n in numbers)
+
+
+def forecast(
+    mechanism: Forecasting, workload: Workload, cost: Cost, records: int | None, files: Files = Files()
+) -> str:
+    """One line: about how many seconds a release takes on this machine, and how much memory.
+
+    The data are read by then, and compiling, which only a first run does, is not counted.
+
+    records  how many private ones there are, where that is public; None: the line is for some powers of ten
+    """
+    numbers = MAGNITUDES if records is None else (records,)
+    seconds_of = {n: rough(seconds(mechanism, workload, cost, n, files)) for n in numbers}
+    first, *others = {*seconds_of.values()}
+    times = f"{first} s"
+    if others:
+        each = [f"{taken} s with {n:,}" for n, taken in seconds_of.items()]
+        times = f"{', '.join(each[:-1])} or {each[-1]} records"
+    return (
+        f"from here on {mechanism.name}, with drawing synthetic records and writing files, takes about {times}, and"
+        f" {memory.size(mechanism.memory(workload))} of memory"
+    )

@@ -1,0 +1,70 @@
+"""Forecasts of the seconds that a release takes with its files."""
+
+import pytest
+from worlds import coded
+
+from qrelease._util import memory
+from qrelease.mechanisms.forecasts import pace, rough
+from qrelease.mechanisms.matrix import Matrix
+from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.weighted_records import FittedRecords
+from qrelease.privacy import ApproxDP
+from qrelease.queries.workload import Workload
+from qrelease.release.forecasts import Files, forecast, seconds, takes_long
+from tests.mechanisms.chosen import PAIRS
+
+BEGIN = "from here on records, with drawing synthetic records and writing files,"
+
+
+def test_a_forecast_is_one_line():
+    records, cost = FittedRecords(), ApproxDP(1.0, 1e-9)
+    size = memory.size(records.memory(PAIRS))
+    assert forecast(records, PAIRS, cost, 50_000) == (
+        f"{BEGIN} takes about {rough(seconds(records, PAIRS, cost, 50_000))} s, and {size} of memory"
+    )
+    wide = Workload.marginals(coded(*[20] * 14), 3)
+    known = [rough(seconds(records, wide, cost, n)) for n in (10_000, 100_000, 1_000_000)]
+    assert len({*known}) > 1
+    assert forecast(records, wide, cost, None) == (
+        f"{BEGIN} takes about {known[0]} s with 10,000, {known[1]} s with 100,000 or {known[2]} s with"
+        f" 1,000,000 records, and {memory.size(records.memory(wide))} of memory"
+    )
+
+
+def test_what_takes_two_seconds_for_some_number_of_records_takes_long():
+    cost, wide = ApproxDP(1.0, 1e-9), Workload.marginals(coded(*[20] * 14), 3)
+    assert not takes_long(FittedRecords(), PAIRS, cost, None)
+    assert takes_long(FittedRecords(), wide, cost, None)
+    assert not takes_long(MaxEnt(), PAIRS, cost, 1000)
+    assert takes_long(MaxEnt(), Workload.marginals(coded(*[2] * 23), 3), cost, 1000)
+
+
+MUNICIPALITIES = 400, 100, 2, 8, 6, 50
+ADULT = 16, 32, 9, 32, 16, 7, 15, 6, 5, 2, 32, 32, 32, 42, 2
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "shape", "order", "records", "taken"),
+    [
+        (FittedRecords(), ADULT, 3, 48_842, 7.0),
+        (FittedRecords(), ADULT, 2, 48_842, 7.6),
+        (MaxEnt(), (40, 100, 2, 8, 6, 50), 2, 500_000, 5.3),
+        (MaxEnt(), (40, 100, 2, 8, 6, 50), 2, 3_000_000, 20.2),
+        (MaxEnt(), MUNICIPALITIES, 2, 3_000_000, 47.1),
+    ],
+)
+def test_drawing_and_writing_are_foretold_within_a_factor(mechanism, shape, order, records, taken):
+    """Of one core: `taken` was measured on tables of these shapes, over the pace."""
+    told = Files().seconds(mechanism, Workload.marginals(coded(*shape), order), records)
+    assert taken / 1.5 <= told <= 1.5 * taken
+
+
+def test_what_is_not_written_takes_no_time():
+    workload, cost = Workload.marginals(coded(*MUNICIPALITIES), 2), ApproxDP(1.0, 1e-9)
+    own = MaxEnt().seconds(workload, cost, 10**6)
+    whole, none = (seconds(MaxEnt(), workload, cost, 10**6, f) for f in (Files(), Files(rows=0, answers=False)))
+    assert whole - none > 5 * pace()
+    assert none < pace() * (own + 3)
+    assert seconds(MaxEnt(), workload, cost, 10**6, Files(rows=1000)) < pace() * (own + 4)
+    without = Files().seconds(Matrix(), workload, 10**6)  # of no records, however many there are
+    assert without == Files().seconds(Matrix(), workload, 1) < 4
