@@ -118,7 +118,8 @@ def forecast(
     if others:
         each = [f"{taken} s with {n:,}" for n, taken in seconds_of.items()]
         times = f"{', '.join(each[:-1])} or {each[-1]} records"
+    drawing = "drawing synthetic records and " if why_no_table(mechanism, workload) is None else ""
     return (
-        f"from here on {mechanism.name}, with drawing synthetic records and writing files, takes about {times}, and"
+        f"from here on {mechanism.name}, with {drawing}writing files, takes about {times}, and"
         f" {memory.size(mechanism.memory(workload))} of memory"
     )

@@ -68,3 +68,8 @@ def test_what_is_not_written_takes_no_time():
     assert seconds(MaxEnt(), workload, cost, 10**6, Files(rows=1000)) < pace() * (own + 4)
     without = Files().seconds(Matrix(), workload, 10**6)  # of no records, however many there are
     assert without == Files().seconds(Matrix(), workload, 1) < 4
+
+
+def test_what_gives_no_table_draws_no_records():
+    wide = Workload.marginals(coded(*[30] * 8), 2)
+    assert "drawing" not in forecast(MaxEnt(), wide, ApproxDP(1.0, 1e-9), 1000)

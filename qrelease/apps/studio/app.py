@@ -27,12 +27,13 @@ from qrelease.apps.server.problems import Problem, bytes_response, json_response
 from qrelease.apps.studio import script
 from qrelease.apps.studio.files import Folder
 from qrelease.apps.studio.guard import HEADERS, REPORT_POLICY, TokenGuard
-from qrelease.apps.studio.releasing import REPORT, AlreadyReleasing, ReleaseMaker, Releasing
+from qrelease.apps.studio.releasing import AlreadyReleasing, ReleaseMaker, Releasing
 from qrelease.apps.studio.review import Review, described_universe
 from qrelease.apps.studio.terms import Program, Terms
 from qrelease.data.schema import load
 from qrelease.data.sources.files import dataset_name
 from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
+from qrelease.release.writer import REPORT
 
 log = logging.getLogger("qrelease.studio")
 

@@ -9,13 +9,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, final
 
 from qrelease.apps.studio.terms import Program, Terms
 from qrelease.errors import InvalidInput, QReleaseError
-
-REPORT: Final = "report.html"
-"""The page of a release, for people."""
 
 
 @final
