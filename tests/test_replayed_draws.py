@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from instead import Instead
-from replayed import Differs, Replayable, recorded_draws
+from replayed import ROUNDING, Differs, Replayable, recorded_draws
 
 from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
@@ -47,9 +47,6 @@ ATTRIBUTES = (
 DOMAIN = Domain(ATTRIBUTES)
 VALUES = (("x", "y", "z"), ("", *(str(size) for size in range(-3, 13, 2))), ("u", "v", "?"))
 
-ROUNDING = 1e-9
-"""Of shares of a cost, which are computed in floats."""
-
 
 @pytest.fixture
 def _recorded(monkeypatch):
@@ -73,8 +70,8 @@ def counts(domain):
 def numbers(domain):
     """Workloads of questions about numbers, by name."""
     return {
-        "means": Workload.means(domain, "size", "kind"),
-        "quantiles": Workload.quantiles(domain, "size", [0.25, 0.5], "flag"),
+        **means(domain),
+        **quantiles(domain),
         "where": Workload.numbers(
             domain,
             "mean:size by kind where flag = u",
@@ -87,6 +84,11 @@ def numbers(domain):
     }
 
 
+def quantiles(domain):
+    """Quantiles, which can be chosen."""
+    return {"quantiles": Workload.quantiles(domain, "size", [0.25, 0.5], "flag")}
+
+
 def means(domain):
     """Means, whose bounds can be learned."""
     return {"means": Workload.means(domain, "size", "kind")}
@@ -97,7 +99,8 @@ def pairs(domain):
     return {"marginals": Workload.marginals(domain, 2)}
 
 
-PURE, APPROX, ZERO_DELTA, CONCENTRATED = COSTS = [PureDP(1.0), ApproxDP(1.0, 1e-6), ApproxDP(1.0, 0.0), ZCDP(0.3)]
+PURE, CONCENTRATED, APPROX, ZERO_DELTA = COSTS = [PureDP(1.0), ZCDP(0.3), ApproxDP(1.0, 1e-6), ApproxDP(1.0, 0.0)]
+FLIPPING = Select("query", "permute-and-flip")
 LEADER = PerturbedLeader(PredicateOracle())
 MECHANISMS = [
     pytest.param(Laplace(), counts, [PURE, APPROX, ZERO_DELTA], id="laplace"),
@@ -106,13 +109,14 @@ MECHANISMS = [
     pytest.param(MaxEnt(), counts, COSTS, id="maxent"),
     pytest.param(FittedRecords(weighted_records=60), counts, COSTS, id="records"),
     pytest.param(FittedRecords(weighted_records=60, at_once=False), counts, COSTS, id="records in rounds"),
-    pytest.param(MWEM(rounds=3), counts, COSTS, id="mwem"),
+    pytest.param(MWEM(rounds=3, rule="permute-and-flip"), counts, COSTS, id="mwem"),
     pytest.param(MWEM(rounds=2, choice="query", rule="exponential"), counts, COSTS, id="mwem by query"),
-    pytest.param(IterativeConstruction(), counts, COSTS, id="iterative"),
+    pytest.param(IterativeConstruction(distinguisher=FLIPPING), counts, COSTS, id="iterative"),
     pytest.param(IterativeConstruction(Perceptron(0.4), LEADER), pairs, COSTS, id="iterative by a leader"),
     pytest.param(SmallDB(size=2), counts, COSTS, id="smalldb"),
     pytest.param(Auto(), pairs, COSTS, id="auto"),
     pytest.param(NumberSums(), numbers, COSTS, id="sums"),
+    pytest.param(NumberSums(quantiles="exponential"), quantiles, COSTS, id="sums with choices"),
     pytest.param(NumberSums(learn=["size"]), means, COSTS, id="sums with learned bounds"),
     pytest.param(Auto(), numbers, COSTS, id="auto with numbers"),
 ]

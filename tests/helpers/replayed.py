@@ -15,7 +15,8 @@ everything else is post-processing: the release costs no more than the sum of it
 filter adds up. The filter, the samplers and the selections have tests of their own. Here nothing is estimated: the
 tables and the outputs are samples, what is said of them is exact.
 
-Where a person is the unit, what is spent on a record is compared as what it costs a person (`privacy.unit`).
+Where a person is the unit, what is spent on a record is compared as what it costs a person (`privacy.unit`), and all
+that is spent with the charge.
 """
 
 import json
@@ -31,6 +32,9 @@ from qrelease.privacy.conversions import gaussian_delta
 from qrelease.privacy.costs import Spend, is_pure
 from qrelease.privacy.ledger import Ledger
 from qrelease.release.curator import Curator
+
+ROUNDING = 1e-9
+"""Of shares of a cost, which are computed in floats, and of costs of persons."""
 
 
 class Differs(Exception):  # noqa: N818
@@ -178,9 +182,9 @@ class Replayable:
             paid = Curator(table, ledger, tape).pay(self.mechanism, self.asked, self.cost)
             tape.unit, tape.spends = paid.unit, paid.private.spends
             made = replace(paid, private=replace(paid.private, draws=tape)).release()
-        within = Filter(paid.unit.of_a_record(self.cost))  # another than the mechanism was given
-        for spend in tape.spends:
-            within.spend_part(spend.cost)
+        charged = Filter(type(self.cost)(*(part * (1 + ROUNDING) for part in self.cost.to_json().values())))
+        for spend in tape.spends:  # whatever filter the mechanism was given
+            charged.spend_part(paid.unit.of_the_unit(spend.cost))
         return made.id, made.answers().tobytes(), json.dumps(made.synopsis.to_json())
 
     def recorded(self, table, seed):
