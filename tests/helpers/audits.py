@@ -46,26 +46,41 @@ LAWS = {
 }
 
 
+def softmax(scores, gamma):
+    weights = [math.exp(gamma * s) for s in scores]
+    return Distribution({r: w / math.fsum(weights) for r, w in enumerate(weights)})
+
+
+def coins(scores, gamma):
+    return Distribution(dict(enumerate(reference.permute_and_flip_law(scores, gamma))))
+
+
+CHOICES = {"exponential_mechanism": softmax, "permute_and_flip": coins}
+
+
+def drawn_by(monkeypatch, noise, choose):
+    """Of a source without random words two functions draw, which are told the law or the rule first."""
+
+    def instead(usual, ours):
+        return lambda *given, **options: (usual if hasattr(given[-1], "words") else ours)(*given, **options)
+
+    for law in LAWS:
+        monkeypatch.setitem(SAMPLERS, law, instead(SAMPLERS[law], partial(noise, law)))
+    for rule in CHOICES:
+        monkeypatch.setattr(selection, rule, instead(getattr(selection, rule), partial(choose, rule)))
+
+
 def listed(monkeypatch):
     """Noise and selection take every value in turn: `enumerated` runs through them."""
 
-    def drawn(law, size, choices):
-        return np.array([choices.draw(law) for _ in range(size)])
+    def drawn(law, parameter, size, choices):
+        distribution = LAWS[law](parameter)
+        return np.array([choices.draw(distribution) for _ in range(size)])
 
-    def picked(law, scores, epsilon, sensitivity, choices):
-        return choices.draw(law((scores - scores.max()).tolist(), float(epsilon) / (2 * sensitivity)))
+    def picked(rule, scores, epsilon, sensitivity, choices):
+        return choices.draw(CHOICES[rule]((scores - scores.max()).tolist(), float(epsilon) / (2 * sensitivity)))
 
-    def softmax(scores, gamma):
-        weights = [math.exp(gamma * s) for s in scores]
-        return Distribution({r: w / math.fsum(weights) for r, w in enumerate(weights)})
-
-    def coins(scores, gamma):
-        return Distribution(dict(enumerate(reference.permute_and_flip_law(scores, gamma))))
-
-    for name, law in LAWS.items():
-        monkeypatch.setitem(SAMPLERS, name, lambda scale, n, choices, law=law: drawn(law(scale), n, choices))
-    monkeypatch.setattr(selection, "exponential_mechanism", partial(picked, softmax))
-    monkeypatch.setattr(selection, "permute_and_flip", partial(picked, coins))
+    drawn_by(monkeypatch, drawn, picked)
 
 
 def hashable(transcript):
