@@ -8,7 +8,9 @@ points.
 
 The counts of a part and of its parts are then reconciled by least squares (Hay, Rastogi, Miklau & Suciu 2010). Parts
 beside one another whose densities the noise does not tell apart get one density, which is 0 where noise alone explains
-it: of all ways to merge them, the one with the least sum of squares plus a price for each density (`merged`).
+it: of all ways to merge them, the one with the least sum of squares plus a price for each density (`merged`). The price
+of one density more grows with how many counts the whole tree has (`_price`), as the largest noise among them does: else
+an even column gets heaps where there are none.
 
 **Heaps.** Where people report round numbers, nearly all records may lie at points of which no count stands out of the
 noise, and to spread a part's records evenly is wrong for every range that ends at one. How many records lie at points
@@ -116,7 +118,9 @@ def branches(size: int) -> int:
     return next(b for b in range(2, MAX_BRANCHES + 1) if b ** levels(size) >= size)
 
 
-def measured_leaves(points: Ints, counts: Ints, scale: Fraction, parts: int, draw: Draw, rounds: RoundPoints) -> Pieces:
+def measured_leaves(
+    points: Ints, counts: Ints, scale: Fraction, parts: int, draw: Draw, rounds: RoundPoints, *, laplace: bool
+) -> Pieces:
     """The leaves of the tree, with heaps at round points apart.
 
     Parameters
@@ -131,19 +135,22 @@ def measured_leaves(points: Ints, counts: Ints, scale: Fraction, parts: int, dra
         Noise of so many times the scale, so many draws.
     rounds
         Which points of the grid are round.
+    laplace
+        Whether the noise is Laplace noise, whose tails are heavier than those of Gaussian noise.
     """
     root, classes = counted(points, counts, scale, parts, draw, rounds)
     enough = max(sum(part.noisy for part in root.children), 0.0) / (_PIECES_A_PART * parts)
     variance = max(2 * float(scale) ** 2, _LEAST_VARIANCE)  # of one count's noise, at most
     _gather(root)
     root.estimate = max(root.noisy, 0.0)
+    price = _price(_counts(root), laplace=laplace)
     weights = np.ones(rounds.number)
-    leaves = _spread(root, variance, weights)
+    leaves = _spread(root, variance, weights, price)
     if classes is not None:
         alone = _alone(leaves)
         for _ in range(_PASSES):
             weights = _weights(classes, leaves, alone, weights, variance)
-            leaves = _spread(root, variance, weights)
+            leaves = _spread(root, variance, weights, price)
     return _pieces(leaves, weights, variance, max(enough, 1.0), rounds)
 
 
@@ -259,6 +266,22 @@ def _clear(scale: float, looked_at: int) -> float:
     return scale * math.log(looked_at)
 
 
+def _counts(part: Part) -> int:
+    """How many parts were counted below one."""
+    return len(part.children) + sum(map(_counts, part.children))
+
+
+def _price(counts: int, *, laplace: bool) -> float:
+    """What one density more costs in squares over variance, where so many counts have noise.
+
+    A heap takes two more, before and after it, so that it stands out by twice the price at least. The square of the
+    largest of so many draws over their variance is about 2 ln(counts) of Gaussian noise, and ln(counts)² / 2 of Laplace
+    noise of scale b, whose largest is about b ln(counts) and whose variance is 2b².
+    """
+    price = math.log(max(counts, 2))
+    return max(price, price**2 / 4) if laplace else price
+
+
 def _gather(part: Part) -> None:
     """The best estimate from below and of its own, upwards; its variance in units of one count's."""
     if not part.children:
@@ -272,12 +295,13 @@ def _gather(part: Part) -> None:
     part.variance = (1 - own) * variance
 
 
-def _spread(part: Part, variance: float, weights: Floats) -> list[Part]:
+def _spread(part: Part, variance: float, weights: Floats, price: float) -> list[Part]:
     """What is left of a part's count goes to its parts by their variances, after which like parts are merged: the
     leaves, with their estimates.
 
     variance   of one count's noise
     weights    of a point of each class: densities are over these
+    price      of one density more, see `merged`
     """
     if not part.children:
         return [part]
@@ -285,17 +309,17 @@ def _spread(part: Part, variance: float, weights: Floats) -> list[Part]:
     shares = np.array([child.variance for child in part.children])
     lengths = np.array([child.numbers for child in part.children]) @ weights
     fitted = values + (part.estimate - values.sum()) * shares / shares.sum()
-    densities = np.maximum(merged(fitted, lengths, variance * shares), 0)
+    densities = np.maximum(merged(fitted, lengths, variance * shares, price), 0)
     total = (densities * lengths).sum()
     estimates = densities * lengths * (part.estimate / total) if total > 0 else part.estimate * lengths / lengths.sum()
     leaves = []
     for child, estimate in zip(part.children, estimates.tolist(), strict=True):
         child.estimate = estimate
-        leaves += _spread(child, variance, weights)
+        leaves += _spread(child, variance, weights, price)
     return leaves
 
 
-def merged(counts: Floats, lengths: Floats, variances: Floats) -> Floats:
+def merged(counts: Floats, lengths: Floats, variances: Floats, price: float = 0.0) -> Floats:
     """The density of each of some consecutive parts, (k,), equal where the noise does not tell them apart.
 
     Least squares over all ways to cut the parts into runs of one density each, where each run costs ln k, and as much
@@ -306,6 +330,8 @@ def merged(counts: Floats, lengths: Floats, variances: Floats) -> Floats:
     ----------
     counts, lengths, variances
         Of each part, (k,): about how many records it has, its points, and how far off that is.
+    price
+        Of a run's place, where that is more than ln k: the parts may be some of many that were looked at.
 
     Examples
     --------
@@ -313,7 +339,8 @@ def merged(counts: Floats, lengths: Floats, variances: Floats) -> Floats:
     [10.0, 10.0, 0.0, 0.0]
     """
     k = len(counts)
-    price = np.log(max(k, 2))
+    of_density = math.log(max(k, 2))
+    of_place = max(price, of_density)
     # Of length² / variance, length · count / variance, count² / variance: summed for each run anew, as lengths may
     # differ so much that differences of sums are nothing but rounding.
     terms = np.stack([lengths**2.0, lengths * counts, counts**2]) / variances
@@ -321,10 +348,10 @@ def merged(counts: Floats, lengths: Floats, variances: Floats) -> Floats:
     for stop in range(1, k + 1):
         weights, products, squares = np.cumsum(terms[:, :stop][:, ::-1], axis=1)[:, ::-1]
         gains = np.where(products > 0, products**2 / weights, 0.0)
-        costs = best[:stop] + squares + price - np.maximum(gains - price, 0)
+        costs = best[:stop] + squares + of_place - np.maximum(gains - of_density, 0)
         at = int(np.argmin(costs))
         best[stop], last[stop] = costs[at], at
-        level[stop] = products[at] / weights[at] if gains[at] > price else 0.0
+        level[stop] = products[at] / weights[at] if gains[at] > of_density else 0.0
     found, stop = np.zeros(k), k
     while stop:
         found[last[stop] : stop], stop = level[stop], int(last[stop])

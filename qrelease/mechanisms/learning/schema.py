@@ -375,7 +375,8 @@ def _bins(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
             return discrete_laplace(times * scale, count, private.entropy)
         return discrete_gaussian(times**2 * variance, count, private.entropy)
 
-    pieces = measured_leaves(points, counts, scale, attribute.learn, draw, RoundPoints.of(attribute.grid))
+    rounds = RoundPoints.of(attribute.grid)
+    pieces = measured_leaves(points, counts, scale, attribute.learn, draw, rounds, laplace=variance is None)
     edges = tuple(float(attribute.grid.value(cut)) for cut in cuts_of(pieces, attribute.learn))
     return replace(attribute, learn=0, edges=edges, shape=shape_of(pieces))
 

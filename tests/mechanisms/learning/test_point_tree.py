@@ -20,7 +20,7 @@ DECIMAL = (1, 5, 10, 50, 100)
 def tree(points, counts, size, scale, parts=4, draw=None, seed=1, periods=DECIMAL):
     entropy, rounds = Entropy.insecure(seed), RoundPoints(0, size, tuple(p for p in periods if p < size))
     draw = draw or (lambda times, count: discrete_laplace(times * Fraction(scale), count, entropy))
-    return measured_leaves(np.array(points), np.array(counts), Fraction(scale), parts, draw, rounds)
+    return measured_leaves(np.array(points), np.array(counts), Fraction(scale), parts, draw, rounds, laplace=True)
 
 
 def pieces_of(counts, scale):
@@ -30,7 +30,7 @@ def pieces_of(counts, scale):
         def draw(_, count):
             return np.array([choices.draw(noise) for _ in range(count)])
 
-        found = measured_leaves(np.arange(3), np.array(counts), scale, 4, draw, one_class(3))
+        found = measured_leaves(np.arange(3), np.array(counts), scale, 4, draw, one_class(3), laplace=True)
         return tuple(np.round(found.masses, 6).tolist())
 
     return enumerated(run, counts, least=1e-12)
@@ -287,3 +287,21 @@ def test_noise_alone_cuts_less_than_one_part_a_level(law, size):
     most = {16: 0.0, 4096: 1.0, 2**20: 1.0}[size]
     assert cut / runs <= most
     assert (cut > 0) == (most > 0)
+
+
+@pytest.mark.parametrize("laplace", [True, False])
+def test_an_even_column_gets_no_heaps(laplace: bool):
+    """Noise stands out somewhere of hundreds of counts; what a part was given there, its neighbours lost."""
+    size, records, scale, densest = 100_000, 100_000, Fraction(60), []
+    points, counts = np.unique(np.random.default_rng(1).integers(0, size, records), return_counts=True)
+    for seed in range(12):
+        entropy = Entropy.insecure(seed)
+
+        def draw(times, count, entropy=entropy):
+            if laplace:
+                return discrete_laplace(times * scale, count, entropy)
+            return discrete_gaussian(2 * (times * scale) ** 2, count, entropy)
+
+        found = measured_leaves(points, counts, scale, 32, draw, RoundPoints(0, size, DECIMAL), laplace=laplace)
+        densest.append((found.masses / (found.stops - found.starts)).max())
+    assert np.median(densest) < 3  # and 8 and 4 where the price does not grow with all counts of the tree

@@ -149,7 +149,9 @@ def test_persons_vote_and_all_is_spent_in_rho(neighbours, changed):
         return discrete_gaussian(times**2 * variance, count, entropy)
 
     rounds = RoundPoints(0, 1000, (1, 5, 10, 50, 100, 500))
-    leaves = measured_leaves(*private.occurring("hours"), Fraction(math.sqrt(variance / 2)), 8, draw, rounds)
+    leaves = measured_leaves(
+        *private.occurring("hours"), Fraction(math.sqrt(variance / 2)), 8, draw, rounds, laplace=False
+    )
     assert found["hours"].edges == tuple(map(float, cuts_of(leaves, 8)))
     sums = table.votes["town"]
     named, _ = gaussian_selection.select(sums, parts["town"].rho, 5e-7, entropy, changed)
@@ -210,7 +212,9 @@ def test_in_one_account_bins_have_gaussian_noise_and_categories_the_epsilon_of_t
         return discrete_gaussian(times**2 * variance, count, entropy)
 
     rounds = RoundPoints(0, 1000, (1, 5, 10, 50, 100, 500))
-    leaves = measured_leaves(*private.occurring("hours"), Fraction(math.sqrt(variance / 2)), 8, draw, rounds)
+    leaves = measured_leaves(
+        *private.occurring("hours"), Fraction(math.sqrt(variance / 2)), 8, draw, rounds, laplace=False
+    )
     assert found["hours"].edges == tuple(map(float, cuts_of(leaves, 8)))
     codes, counts = private.occurring("town")
     epsilon = math.sqrt(2 * parts["town"].rho) / changed
