@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def what_records_lack(release: Release) -> tuple[str, ...]:
     """What synthetic records do not tell of the table, a sentence each: what they are not made from.
 
-    Columns are dependent in them as far as they were measured together, or each with others that were. Sums were
-    measured beside the counts that the records follow.
+    Columns are dependent in them as far as they were measured together, or each with others that were. Sums, and the
+    numbers of their groups' records, were measured beside the counts that the records follow.
     """
     told, names = [], release.domain.names
     measured = [m.group.axes for m in release.measurements if m.group.axes] or release.workload.sets
@@ -31,8 +31,9 @@ def what_records_lack(release: Release) -> tuple[str, ...]:
         told.append(f"not counted together, and so independent of each other in synthetic records: {groups}")
     if release.measured_sums is not None:
         told.append(
-            "synthetic records follow counts, in bins, and not the sums that were measured: their means and quantiles"
-            " may be further off than the answers to the questions about numbers"
+            "synthetic records follow the counts of the workload, in bins, and not what was measured for the questions"
+            " about numbers: their means and quantiles, and how many they are in all and in groups, may be further off"
+            " than the answers"
         )
     return tuple(told)
 

@@ -61,7 +61,7 @@ def test_records_that_miss_their_measurements_are_not_to_be_used():
 def test_that_records_do_not_follow_measured_sums_is_said():
     found = released(NumberSums(["mean:grade by sex"], mechanism=MaxEnt()), asked=PAIRS)
     (said,) = what_records_lack(found)
-    assert said.startswith("synthetic records follow counts, in bins, and not the sums")
+    assert said.startswith("synthetic records follow the counts of the workload, in bins")
     assert f"<p>S{said[1:]}.</p>" in html(found)
     assert "in bins, and not the sums" not in html(released(MaxEnt(), asked=PAIRS))
 

@@ -147,10 +147,13 @@ def foretell(mechanism: Callable[[Data, WordSource], object], data: Data, runs: 
         made += 1
     seconds = runs * (time.perf_counter() - started) / made
     if seconds > _LONG_SECONDS:
-        fewer = round(float(f"{60 * samples / seconds:.1g}"))
+        fewer = max(round(float(f"{60 * samples / seconds:.1g}")), _MIN_SHORTER)
         told = f"qrelease: {runs:,} runs, about {seconds / 60:,.1f} minutes in all"
-        if _MIN_SHORTER <= fewer < samples:
-            told += f"; samples={fewer:,} (--samples) would take about one minute, and find larger violations only"
+        if fewer < samples:
+            less = seconds * fewer / samples / 60
+            told += (
+                f"; samples={fewer:,} (--samples) would take about {less:.1f} minutes, and find larger violations only"
+            )
         print(told, file=sys.stderr, flush=True)
 
 

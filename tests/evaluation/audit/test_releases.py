@@ -243,8 +243,10 @@ def test_a_long_audit_of_a_function_says_so_before_it_begins(capsys):
 
     with pytest.raises(InterruptedError):
         audit(slow, 0, 1, ONE, samples=3_000)
-    (told,) = re.findall("qrelease: 6,000 runs, about (.*) minutes in all\n", capsys.readouterr().err)
+    said = "qrelease: 6,000 runs, about (.*) minutes in all; samples=1,000 .* about (.*) minutes, and find larger.*\n"
+    ((told, shorter),) = re.findall(said, capsys.readouterr().err)
     assert 10 <= float(told) < 30
+    assert float(shorter) == pytest.approx(float(told) / 3, abs=0.2)
     audit(lambda data, entropy: data, 0, 1, ONE, samples=1_000)
     assert "minutes in all" not in capsys.readouterr().err
 
