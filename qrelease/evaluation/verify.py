@@ -543,7 +543,7 @@ def _numbers(release: Release, folder: Path) -> Check:
     rows = 0
     with file.open(encoding="utf-8", newline="") as lines:
         found = csv.reader(lines)
-        if next(found, None) != list(COLUMNS):
+        if next(found, None) != [*COLUMNS, *([INSECURE_MARK] if release.insecure else [])]:
             return Check("numbers", False, f"{file.name}: its columns are not those that the manifest gives")
         for rows, (one, other) in enumerate(zip_longest(found, number_rows(release), fillvalue=()), 1):
             size = min(len(one), len(other))
