@@ -247,8 +247,8 @@ def _check_interval(result: EstimateResult, name: str) -> None:
     pairs = found if several and isinstance(found, list | tuple) and not _is_pair(found) else [found]
     if found is not None and not all(map(_is_pair, pairs)):
         raise InvalidInput(
-            f"{name} returned as interval {found!r}: it must be (low, high), or of several numbers one such pair for"
-            " each, or None"
+            f"{name} returned as interval what is no pair of numbers in order: it must be (low, high), or of several"
+            " numbers one such pair for each, or None"
         )
 
 
