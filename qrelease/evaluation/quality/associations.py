@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from qrelease._util.typing import Floats
+from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.quality.marginals import record_cells
@@ -32,10 +33,77 @@ def correlations(table: Table, columns: Sequence[int]) -> Floats:
     return found
 
 
+def pair_counts(table: Table, pair: Axes) -> Ints:
+    """The contingency table of two columns, (cells of the first, cells of the second)."""
+    shape = table.domain.shape[pair[0]], table.domain.shape[pair[1]]
+    return np.bincount(record_cells(table, pair), minlength=shape[0] * shape[1]).reshape(shape)
+
+
+def dependence(counts: Ints) -> Fraction:
+    """How far two columns are from independent ones, exact: the total variation between the density of their
+    contingency table and that of independent columns, from 0 to 1; 0 of no records.
+
+    With n records and r(ij) = x(ij) - x(i)x(j)/n it is Σ|r(ij)|/2n. A further record in (i, j) adds
+    n/(n + 1) (e(i) - x(·)/n)(e(j) - x(·)/n)ᵀ to r, so that n times it moves by less than 2.
+    """
+    n = int(counts.sum())
+    if not n:
+        return Fraction(0)
+    counts = counts if n < 1 << 31 else counts.astype(object)  # of Python's numbers, as n² may be beyond 64 bits
+    across = counts.sum(axis=0)
+    rows = (np.abs(n * counts - counts.sum(axis=1, keepdims=True) * across).sum(axis=1)).tolist()
+    return Fraction(sum(rows), 2 * n * n)
+
+
+def covariance(counts: Ints) -> Fraction:
+    """The covariance of two columns' codes by their contingency table, exact; 0 of no records.
+
+    It is Σ i j r(ij)/n, see `dependence`, so that n times it moves by less than the product of the ranges of the codes.
+    """
+    n = int(counts.sum())
+    if not n:
+        return Fraction(0)
+    first, second = (np.arange(size, dtype=np.int64) for size in counts.shape)
+    product, one, other = (
+        int(s) for s in (first @ counts @ second, first @ counts.sum(axis=1), counts.sum(axis=0) @ second)
+    )
+    return Fraction(n * product - one * other, n * n)
+
+
+def deviations(table: Table) -> Floats:
+    """The standard deviation of each column's codes."""
+    return np.array([float(column.std()) for column in table.columns])
+
+
+def spread_pairs(table: Table, pairs: Sequence[Axes]) -> list[tuple[Axes, Fraction]]:
+    """The pairs of columns whose covariance means something and whose codes differ, each with one over the product of
+    the standard deviations of the table."""
+    kept, spread = set(ordered(table.domain)), deviations(table)
+    wanted = [(a, b) for a, b in pairs if {a, b} <= kept and spread[a] * spread[b] > 0]
+    return [((a, b), Fraction(1 / float(spread[a] * spread[b]))) for a, b in wanted]
+
+
+def dependence_gap(real: Table, other: Table, pairs: Sequence[Axes]) -> float:
+    """The mean of |dependence in one table - dependence in the other| over pairs of columns; NaN of none."""
+    gaps = [abs(dependence(pair_counts(real, p)) - dependence(pair_counts(other, p))) for p in pairs]
+    return float(sum(gaps) / len(gaps)) if gaps else np.nan
+
+
+def covariance_gap(real: Table, other: Table, pairs: Sequence[Axes]) -> float:
+    """The mean difference of covariances in size, in units of the other table's standard deviations; NaN of no pairs.
+
+    Of equal deviations in both tables it is that of the correlations.
+    """
+    gaps = [
+        w * abs(covariance(pair_counts(real, p)) - covariance(pair_counts(other, p)))
+        for p, w in spread_pairs(other, pairs)
+    ]
+    return float(sum(gaps) / len(gaps)) if gaps else np.nan
+
+
 def cramers_v(table: Table, first: int, second: int) -> float:
     """Cramér's V of two columns, from 0 for independent ones to 1 (Cramér 1946, §21.9); not corrected for its bias."""
-    shape = table.domain.shape[first], table.domain.shape[second]
-    counts = np.bincount(record_cells(table, (first, second)), minlength=shape[0] * shape[1]).reshape(shape)
+    counts = pair_counts(table, (first, second))
     counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
     if min(counts.shape) < 2:
         return 0.0

@@ -14,14 +14,15 @@ from itertools import combinations
 
 import numpy as np
 
-from qrelease._util.typing import Axes, Floats, Ints
+from qrelease._util.typing import Axes, Codes, Floats, Ints
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
 BEST = 1000.0
 """The score of equal tables."""
 
-_DENSE = 1 << 20  # cells up to which all are counted; of more only those that occur
+DENSE = 1 << 20
+"""Cells of a marginal up to which all are counted; of more only those that occur."""
 
 
 def sets_of(columns: int, k: int, most: int) -> tuple[Axes, ...]:
@@ -39,21 +40,28 @@ def sets_of(columns: int, k: int, most: int) -> tuple[Axes, ...]:
 
 def record_cells(table: Table, axes: Axes) -> Ints:
     """The cell of the marginal that each record is in, (n,)."""
-    shape = [table.domain.shape[a] for a in axes]
+    return cells_of([table.columns[a] for a in axes], [table.domain.shape[a] for a in axes])
+
+
+def cells_of(columns: Sequence[Codes] | Sequence[Ints], shape: Sequence[int]) -> Ints:
+    """The cell of each record in the marginal on columns of so many cells, (n,)."""
     if math.prod(shape) > 2**62:
-        raise InvalidInput(f"a marginal on {len(axes)} columns has too many cells to number")
-    found = np.zeros(len(table), np.int64)
-    for a, size in zip(axes, shape, strict=True):
+        raise InvalidInput(f"a marginal on {len(shape)} columns has too many cells to number")
+    found = np.zeros(len(columns[0]), np.int64)
+    for column, size in zip(columns, shape, strict=True):
         found *= size
-        found += table.columns[a]
+        found += column
     return found
 
 
 def cell_counts(tables: Sequence[Table], axes: Axes) -> list[Ints]:
     """The counts of each table in the cells of a marginal that any of them has a record in; or in all, if few."""
-    cells = [record_cells(table, axes) for table in tables]
-    size = tables[0].domain.cells(axes)
-    if size > _DENSE:
+    return counted([record_cells(table, axes) for table in tables], tables[0].domain.cells(axes))
+
+
+def counted(cells: Sequence[Ints], size: int) -> list[Ints]:
+    """How many records of each table are in each cell of `size`, from the cells of its records."""
+    if size > DENSE:
         where, inverse = np.unique(np.concatenate(cells), return_inverse=True)
         cells = np.split(inverse, np.cumsum([len(c) for c in cells])[:-1])
         size = len(where)
@@ -80,3 +88,33 @@ def marginal_score(distance: Floats) -> float:
     900.0
     """
     return (2.0 - float(np.mean(distance))) * BEST / 2
+
+
+def sampling_distance(shares: Floats, times: Floats, size: int) -> float:
+    """The expected L1 distance between a density and that of `size` records drawn from it, one by one.
+
+    That of one cell of share p is E|X/k - p| = 2 ν C(k, ν) p^ν (1 - p)^(k - ν + 1)/k with ν = ⌊kp⌋ + 1 (de Moivre; see
+    Diaconis & Zabell 1991). Of k records of n that are drawn without replacement it is nearly that of k/(1 - k/n).
+
+    Parameters
+    ----------
+    shares : ndarray of float, shape (c,)
+        Densities of cells, in (0, 1].
+    times : ndarray of float, shape (c,)
+        How many cells have each.
+    size : int
+        Records that are drawn, k.
+
+    Examples
+    --------
+    >>> round(sampling_distance(np.array([0.5]), np.array([2.0]), 100), 4)
+    0.0796
+    """
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    v = np.floor(size * shares) + 1
+    inside = v <= size  # of a share of 1 nothing is left to chance
+    p, v = shares[inside], v[inside]
+    ways = gammaln(size + 1) - gammaln(v + 1) - gammaln(size - v + 1)
+    logs = ways + xlogy(v, p) + xlog1py(size - v + 1, -p)
+    return float((times[inside] * 2 * v / size * np.exp(logs)).sum())

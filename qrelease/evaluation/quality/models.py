@@ -20,7 +20,9 @@ from qrelease.evaluation.quality.copies import part
 MAX_CLASSES = 20
 """Cells of a column that a model is trained to foretell."""
 
-_ROWS = 10_000  # of each table, that a model is trained or tested on
+ROWS = 10_000
+"""Records of each table that a model is trained or tested on."""
+
 _TREES = 40
 _PENALTY = 1.0  # without it steps diverge where a column foretells rare classes exactly, and the AUC drops to a half
 
@@ -56,14 +58,15 @@ def told_apart(real: Table, other: Table, rng: np.random.Generator) -> Told:
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
 
-    n = min(len(real), len(other), _ROWS)
+    n = min(len(real), len(other), ROWS)
     rows = [_codes(part(t, rng.permutation(len(t))[:n])) for t in (real, other)]
     x, y = np.concatenate(rows), np.repeat([0, 1], n)
     order = rng.permutation(2 * n)
     x, y = x[order], y[order]
     half = n
-    model = _trees(real, range(len(real.domain))).fit(x[:half], y[:half])
-    auc = float(roc_auc_score(y[half:], model.predict_proba(x[half:])[:, 1]))
+    with one_thread_of_trees():
+        model = _trees(real, range(len(real.domain))).fit(x[:half], y[:half])
+        auc = float(roc_auc_score(y[half:], model.predict_proba(x[half:])[:, 1]))
     design = _effects(real, x)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it did not converge to the last digit
@@ -95,12 +98,12 @@ def learned(
     train: Table, test: Table, synthetic: Table, independent: Table, target: int, rng: np.random.Generator
 ) -> LearnedColumn | None:
     """How well boosted trees foretell a column; None where the test has one class only: nothing to foretell."""
-    truth = part(test, rng.permutation(len(test))[:_ROWS])
+    truth = part(test, rng.permutation(len(test))[:ROWS])
     if len(np.unique(truth.columns[target])) < 2:
         return None
     found = []
     for table in (train, synthetic, independent):
-        some = part(table, rng.permutation(len(table))[:_ROWS])
+        some = part(table, rng.permutation(len(table))[:ROWS])
         found.append(prediction_scores(some, truth, target))
     return LearnedColumn(train.domain.names[target], *found)
 
@@ -109,17 +112,32 @@ def prediction_scores(train: Table, test: Table, target: int) -> tuple[float, fl
     """How well boosted trees that are trained on one table foretell a column of another: the area and the accuracy."""
     from sklearn.metrics import roc_auc_score
 
-    features = [a for a in range(len(train.domain)) if a != target]
-    y, truth = train.columns[target].astype(np.int64), test.columns[target].astype(np.int64)
+    truth = test.columns[target].astype(np.int64)
     chances = np.zeros((len(truth), train.domain.shape[target]))
-    classes = np.unique(y)
+    classes = np.unique(train.columns[target])
     if len(classes) < 2:
         chances[:, classes] = 1.0
     else:
-        model = _trees(train, features).fit(_codes(train)[:, features], y)
-        chances[:, model.classes_] = model.predict_proba(_codes(test)[:, features])
+        model = foreteller(train, target)
+        with one_thread_of_trees():
+            chances[:, model.classes_] = model.predict_proba(np.delete(_codes(test), target, axis=1))
     areas = [roc_auc_score(truth == c, chances[:, c]) for c in np.unique(truth) if not (truth == c).all()]
     return float(np.mean(areas)), float((chances.argmax(axis=1) == truth).mean())
+
+
+def foreteller(train: Table, target: int) -> Any:
+    """Boosted trees of scikit-learn that foretell a column with several values from the codes of the others."""
+    features = [a for a in range(len(train.domain)) if a != target]
+    with one_thread_of_trees():
+        return _trees(train, features).fit(_codes(train)[:, features], train.columns[target].astype(np.int64))
+
+
+def one_thread_of_trees() -> Any:
+    """A context in which scikit-learn's trees take one thread: of few records each step is short, and where other
+    processes keep the cores busy its threads wait for each other's turn, at each step."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, "openmp")
 
 
 def _codes(table: Table) -> Floats:

@@ -47,8 +47,8 @@ def _head(found: Quality) -> str:
     lead = "" if found.subsample is None else f'<p class="lead">It is {as_good(found.subsample)}.</p>'
     return (
         '<p class="alarm" role="alert"><strong>NOT PRIVATE: do not publish this page.</strong><br>It compares with the'
-        " true table, without noise. It is for those who may see the table. <code>qrelease score</code> gives a score"
-        f" that may be published, for a charge.</p><h1>Quality of “{text(found.name)}”</h1>"
+        " true table, without noise. It is for those who may see the table. <code>qrelease score</code> gives"
+        f" its main figures with noise, which may be published, for a charge.</p><h1>Quality of “{text(found.name)}”</h1>"
         f'{lead}<dl class="facts">{items}</dl>'
         "<p>Every figure stands beside two others. The sampling floor is that of as many records drawn anew from the"
         " real ones: so far off is another sample, too. Independent columns are those of records of which each"
@@ -178,7 +178,9 @@ def _pair(found: Quality, axes: Axes) -> str:
 def _together(found: Quality) -> str:
     gaps = [
         _row("mean gap of correlations (ordered columns, and those of two cells)", found.correlation, 4),
+        _row("mean gap of covariances, in the table’s standard deviations", found.covariance, 4),
         _row("mean gap of Cramér’s V (all pairs)", found.association, 4),
+        _row("mean gap of dependence: how far pairs are from independent, in total variation", found.dependence, 4),
     ]
     pairs = [(text(a), text(b), f"{real:.3f}", f"{ours:.3f}") for a, b, real, ours in found.associated]
     header = {"first": False, "second": False, "real": True, "synthetic": True}

@@ -18,12 +18,21 @@ import numpy as np
 
 from qrelease._util.texts import aligned
 from qrelease._util.typing import Axes, Floats
+from qrelease.data.domain import Domain
 from qrelease.data.points import has_points
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.quality.associations import correlations, cramers_v, ordered, overlap, regression
+from qrelease.evaluation.quality.associations import (
+    correlations,
+    covariance_gap,
+    cramers_v,
+    dependence_gap,
+    ordered,
+    overlap,
+    regression,
+)
 from qrelease.evaluation.quality.copies import Copies, copies, part
-from qrelease.evaluation.quality.marginals import distances, marginal_score, sets_of
+from qrelease.evaluation.quality.marginals import DENSE, distances, marginal_score, sets_of
 from qrelease.evaluation.quality.models import MAX_CLASSES, LearnedColumn, Told, learned, told_apart, why_untrained
 from qrelease.evaluation.quality.published import Published, published_lines
 from qrelease.evaluation.results import NOTICE
@@ -33,7 +42,7 @@ SETS: Final[dict[int, int]] = {1: 5_000, 2: 5_000, 3: 5_000, 4: 100, 5: 100}
 """Sets of columns that are looked at, by how many columns they have; of more they are drawn at random. Of up to three
 columns they are all sets in tables of up to 32 columns: the score is that of the definition."""
 
-_LEAST: Final = 20
+LEAST: Final = 20
 """Records of each table that models, copies and the equivalent subsample take."""
 
 _SHOWN_TABLES, _SEED = 6, 0
@@ -140,7 +149,9 @@ class Quality:
     subsample: float | None
     worst: dict[int, tuple[Worst, ...]]
     correlation: Beside
+    covariance: Beside
     association: Beside
+    dependence: Beside
     associated: tuple[tuple[str, str, float, float], ...]
     regressed: tuple[Regressed, ...]
     copied: tuple[Copies, Copies, Copies] | None
@@ -163,7 +174,9 @@ class Quality:
             "equivalent_subsample": None if self.subsample is None or math.isnan(self.subsample) else self.subsample,
             "worst": {str(k): [w.to_json() for w in worst] for k, worst in self.worst.items()},
             "mean_correlation_gap": self.correlation.to_json(),
+            "mean_covariance_gap": self.covariance.to_json(),
             "mean_cramers_v_gap": self.association.to_json(),
+            "mean_dependence_gap": self.dependence.to_json(),
             "cramers_v": [dict(zip(columns, pair, strict=True)) for pair in self.associated],
             "regressions": [r.to_json() for r in self.regressed],
             "copies": _by_name(self.copied),
@@ -198,7 +211,9 @@ class Quality:
         for k, found in self.k_marginal.items():
             beside(f"{k}-marginal score of 1000", 1, found)
         beside("mean gap of correlations", 4, self.correlation)
+        beside("of covariances, in standard deviations", 4, self.covariance)
         beside("of Cramér's V", 4, self.association)
+        beside("of dependence", 4, self.dependence)
         for regressed in self.regressed:
             beside(f"overlap of intervals, {regressed.target}", 3, regressed.overlap)
         if self.told:
@@ -297,17 +312,17 @@ def quality(
     if not min(len(real), len(synthetic)):
         raise InvalidInput("a table without records has no densities to compare")
     rng = np.random.default_rng(seed)
-    goals = _targets(real, targets)
+    goals = targets_of(real.domain, targets)
     n = len(synthetic)
     floor = part(real, rng.integers(len(real), size=n))
     independent = Table(real.domain, tuple(c[rng.integers(len(real), size=n)] for c in real.columns))
     others = (synthetic, floor, independent)
     k_marginal, worst = _marginals(real, others)
-    correlation, association, associated = _associations(real, others)
-    enough = min(len(real), len(synthetic)) >= _LEAST
+    gaps, associated = _associations(real, others)
+    enough = min(len(real), len(synthetic)) >= LEAST
     skipped = [] if why_untrained() is None else [f"models: {why_untrained()}"]
     if not enough:
-        skipped = [f"models, copies and the equivalent subsample: they take {_LEAST} records of each table"]
+        skipped = [f"models, copies and the equivalent subsample: they take {LEAST} records of each table"]
     regressed = tuple(r for r in (_regressed(real, others, target) for target in goals) if r is not None)
     told, foretold = _models(real, synthetic, independent, goals, skipped, rng) if enough else (None, ())
     return Quality(
@@ -317,8 +332,7 @@ def quality(
         k_marginal,
         _subsample(real, synthetic, rng) if enough else None,
         worst,
-        correlation,
-        association,
+        *gaps,
         associated,
         regressed,
         copies(real, synthetic, independent, rng) if enough else None,
@@ -354,10 +368,11 @@ def _moments(table: Table, axis: int, *, exact: bool) -> tuple[float, float]:
     return (float(values.mean()), float(values.std())) if len(values) else (math.nan, math.nan)
 
 
-def _targets(real: Table, targets: Sequence[str] | None) -> list[int]:
+def targets_of(domain: Domain, targets: Sequence[str] | None) -> list[int]:
+    """The columns that models foretell: those that are named, or the last of those with fewest cells, at least two."""
     if targets is not None:
-        return [real.domain.axis(name) for name in targets]
-    sizes = [(size, -a) for a, size in enumerate(real.domain.shape) if size > 1]
+        return [domain.axis(name) for name in targets]
+    sizes = [(size, -a) for a, size in enumerate(domain.shape) if size > 1]
     return [-min(sizes)[1]] if sizes else []
 
 
@@ -400,22 +415,30 @@ def _subsample(real: Table, synthetic: Table, rng: np.random.Generator) -> float
     return math.exp(math.log(tried[at - 1]) + share * math.log(tried[at] / tried[at - 1]))
 
 
+def associated_pairs(domain: Domain) -> Sequence[Axes]:
+    """The pairs of columns whose association is looked at."""
+    return [s for s in combinations(range(len(domain)), 2) if domain.cells(s) <= DENSE][:_ASSOCIATED]
+
+
 def _associations(
     real: Table, others: Sequence[Table]
-) -> tuple[Beside, Beside, tuple[tuple[str, str, float, float], ...]]:
-    """The mean gaps of correlations and of Cramér's V, and the pairs whose V is furthest off."""
+) -> tuple[tuple[Beside, Beside, Beside, Beside], tuple[tuple[str, str, float, float], ...]]:
+    """The mean gaps of correlations, covariances, Cramér's V and dependence, and the pairs whose V is furthest off."""
     columns, above = ordered(real.domain), np.nan
     truth = correlations(real, columns)
     pairs = np.triu_indices(len(columns), 1)
     gaps = [np.abs(correlations(t, columns) - truth)[pairs] for t in others]
     correlated = Beside(*(float(g.mean()) if g.size else above for g in gaps))
-    every = [s for s in combinations(range(len(real.domain)), 2) if real.domain.cells(s) <= 1 << 20][:_ASSOCIATED]
+    every = associated_pairs(real.domain)
+    covariance = Beside(*(covariance_gap(real, t, every) for t in others))
+    dependence = Beside(*(dependence_gap(real, t, every) for t in others))
     values = np.array([[cramers_v(t, *s) for s in every] for t in (real, *others)]).reshape(4, len(every))
     off = np.abs(values[1:] - values[0])
     names = real.domain.names
     furthest = np.argsort(-off[0], kind="stable")[:_SHOWN_TABLES].tolist()
     listed = tuple((names[every[i][0]], names[every[i][1]], float(values[0, i]), float(values[1, i])) for i in furthest)
-    return correlated, Beside(*(float(o.mean()) if o.size else above for o in off)), listed
+    association = Beside(*(float(o.mean()) if o.size else above for o in off))
+    return (correlated, covariance, association, dependence), listed
 
 
 def _regressed(real: Table, others: Sequence[Table], target: int) -> Regressed | None:

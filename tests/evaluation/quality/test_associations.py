@@ -5,9 +5,20 @@ import pytest
 from scipy.stats.contingency import association
 
 from qrelease.data.table import Table
-from qrelease.evaluation.quality.associations import Coefficient, correlations, cramers_v, overlap, regression
+from qrelease.evaluation.quality.associations import (
+    Coefficient,
+    correlations,
+    covariance,
+    covariance_gap,
+    cramers_v,
+    dependence,
+    dependence_gap,
+    overlap,
+    pair_counts,
+    regression,
+)
 from qrelease.evaluation.quality.marginals import cell_counts
-from tests.evaluation.quality.tables import DOMAIN, REAL, population
+from tests.evaluation.quality.tables import DOMAIN, INDEPENDENT, OTHER, REAL, population
 
 
 def test_associations_are_those_of_other_libraries():
@@ -18,6 +29,32 @@ def test_associations_are_those_of_other_libraries():
     constant = Table(DOMAIN, (np.zeros(9, np.uint8), *(c[:9] for c in REAL.columns[1:])))
     assert cramers_v(constant, 0, 1) == 0.0
     assert not np.isnan(correlations(constant, range(4))).any()
+
+
+def test_dependence_and_covariance_are_their_definitions():
+    for pair in ((0, 2), (1, 3), (2, 3)):
+        counts = pair_counts(REAL, pair)
+        shares = counts / counts.sum()
+        product = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+        assert float(dependence(counts)) == pytest.approx(np.abs(shares - product).sum() / 2)
+        one, other = (REAL.columns[a].astype(float) for a in pair)
+        assert float(covariance(counts)) == pytest.approx(np.cov(one, other, bias=True)[0, 1])
+        # of so many records that their square is beyond 64 bits
+        assert dependence(counts << 24) == dependence(counts)
+        assert covariance(counts << 24) == covariance(counts)
+    for nothing in (np.zeros((2, 3), np.int64), np.outer([1, 2], [3, 1])):
+        assert dependence(nothing) == covariance(nothing) == 0
+
+
+def test_the_gap_of_covariances_is_that_of_correlations_where_the_deviations_are_the_same():
+    pairs = [(0, 2), (0, 3), (2, 3)]
+    turned = Table(DOMAIN, (*REAL.columns[:3], 4 - REAL.columns[3]))
+    gaps = np.abs(correlations(REAL, range(4)) - correlations(turned, range(4)))
+    assert covariance_gap(REAL, turned, pairs) == pytest.approx(np.mean([gaps[p] for p in pairs]))
+    assert dependence_gap(REAL, turned, [(0, 2)]) == 0
+    assert dependence_gap(REAL, OTHER, pairs) < 0.02 < dependence_gap(REAL, INDEPENDENT, pairs)
+    constant = Table(DOMAIN, (np.zeros(9, np.uint8), *(c[:9] for c in REAL.columns[1:])))
+    assert np.isnan(covariance_gap(REAL, constant, [(0, 2)]))
 
 
 def test_intervals_of_coefficients_hold_as_often_as_they_say():

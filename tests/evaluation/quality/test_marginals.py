@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import qrelease as qr
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.quality.copies import part
-from qrelease.evaluation.quality.marginals import distances, marginal_score, sets_of
+from qrelease.evaluation.quality.marginals import distances, marginal_score, sampling_distance, sets_of
 from tests.evaluation.quality.tables import INDEPENDENT, OTHER, REAL, by_definition, ordered
 
 
@@ -70,3 +71,22 @@ def test_sets_drawn_at_random_are_distinct_and_always_the_same():
     assert sets == sets_of(20, 4, 50)
     with pytest.raises(qr.InvalidInput):
         sets_of(3, 4, 50)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100, 12_345])
+def test_what_sampling_alone_does_is_the_expected_distance_of_a_sample(size):
+    shares = np.array([0.5, 0.2, 0.05, 0.01])
+    times = np.array([1, 2, 1, 5])
+    wanted = 0.0
+    for share, many in zip(shares, times, strict=True):
+        law, found = stats.binom(size, share), np.arange(size + 1)
+        wanted += many * (law.pmf(found) * np.abs(found / size - share)).sum()
+    assert sampling_distance(shares, times, size) == pytest.approx(wanted)
+    assert sampling_distance(np.array([1.0]), np.array([3.0]), size) == 0
+
+
+def test_a_sample_s_distance_is_what_is_expected_of_it():
+    rng, counts = np.random.default_rng(1), np.bincount(REAL.columns[0])
+    drawn = rng.multinomial(300, counts / len(REAL), 4000) / 300
+    wanted = np.abs(drawn - counts / len(REAL)).sum(axis=1).mean()
+    assert sampling_distance(counts / len(REAL), np.ones(len(counts)), 300) == pytest.approx(wanted, rel=0.02)
