@@ -27,7 +27,7 @@ from qrelease.evaluation.audit import audit as audit
 from qrelease.evaluation.audit import audit_mechanism as audit_mechanism
 from qrelease.evaluation.evaluate import evaluate as evaluate
 from qrelease.evaluation.planning import plan as plan
-from qrelease.evaluation.quality.private_score import MarginalScores as MarginalScores
+from qrelease.evaluation.quality.private_score import QualityScores as QualityScores
 from qrelease.evaluation.quality.quality import quality as quality
 from qrelease.evaluation.verify import Verification as Verification
 from qrelease.evaluation.verify import verify as verify

@@ -12,7 +12,7 @@ from qrelease.apps.cli import main
 from qrelease.data.fingerprint import fingerprint, record_sums
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, LedgerError, RowsChangedWarning
-from qrelease.evaluation.quality.private_score import MarginalScores
+from qrelease.evaluation.quality.private_score import QualityScores
 from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.online.session import Online
@@ -278,7 +278,7 @@ def test_other_records_are_told_before_their_number_refuses(use):
         asked = {
             "estimate": lambda more: curator.estimate(Mean(DOMAIN.names[0]), PureDP(0.01), **more),
             "open": lambda more: curator.open(Online(alpha=0.05), PureDP(0.25), **more),
-            "score": lambda more: curator.estimate(MarginalScores(few), PureDP(0.125), **more),
+            "score": lambda more: curator.estimate(QualityScores(few), PureDP(0.125), **more),
         }[use]
         with pytest.raises(RowsChangedWarning, match="the records are not those"):
             asked({})

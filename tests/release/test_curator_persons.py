@@ -18,7 +18,7 @@ from qrelease.evaluation.audit.doors import command_door, curator_door
 from qrelease.evaluation.audit.observed import differences
 from qrelease.evaluation.evaluate import evaluate
 from qrelease.evaluation.planning import plan
-from qrelease.evaluation.quality.private_score import MarginalScores
+from qrelease.evaluation.quality.private_score import QualityScores
 from qrelease.evaluation.verify import verify
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.gaussian import Gaussian
@@ -556,7 +556,7 @@ def test_a_schema_is_not_learned_nor_a_score_drawn_where_the_charge_could_be_und
         with pytest.raises(LedgerError, match="inside a transaction"), ledger.transaction():
             curator.learn(PureDP(0.1))
         with pytest.raises(LedgerError, match="inside a transaction"), ledger.transaction():
-            Curator(scored, ledger).estimate(MarginalScores(scored), PureDP(0.5))
+            Curator(scored, ledger).estimate(QualityScores(scored), PureDP(0.5))
         assert ledger.spent is None
         texts = Attribute("c", "category", learn=3)
         with pytest.raises(InvalidInput, match="does not have the texts"):

@@ -12,7 +12,7 @@ import numpy as np
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
-from qrelease.evaluation.quality.private_score import MarginalScores
+from qrelease.evaluation.quality.private_score import QualityScores
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
@@ -70,8 +70,8 @@ CASES = [
     Case(TextbookMean("x", 2, 10), refusals=(TextbookMean("x", origin="left"),)),
     Case(Mean("x", 0, 19), ZCDP(0.1)),
     Case(TextbookMean("x", origin="zero"), ApproxDP(0.5, 1e-6)),
-    Case(MarginalScores(PUBLIC)),
-    Case(MarginalScores(PUBLIC), ApproxDP(1.0, 1e-6)),
+    Case(QualityScores(PUBLIC), refusals=(QualityScores(PUBLIC, "none"),)),
+    Case(QualityScores(PUBLIC), ApproxDP(1.0, 1e-6)),
     Case(Sum("x", 0, 10), refusals=(Sum("none"),)),
     Case(ClippedMean("x"), refusals=(ClippedMean("none"),)),
     Case(ClippedMean("x"), ApproxDP(1.0, 1e-6)),

@@ -1,13 +1,18 @@
-"""`qrelease score`: noisy quality scores of a synthetic table, which may be published, for a charge."""
+"""`qrelease score`: the figures of a quality report with noise, which may be published, for a charge."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
+from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli import shared
 from qrelease.apps.cli.ledgers import ledger_path, told_of_rows
+
+if TYPE_CHECKING:
+    from qrelease.statistics.estimate import Estimate
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +20,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_score, uncharged="nothing was charged")
     shared.data_options(parser)
     parser.add_argument("synthetic", type=Path, help="a public table of the same columns, such as synthetic.csv")
-    shared.cost_options(parser, "what the scores may cost, all together")
+    parser.add_argument(
+        "--target",
+        metavar="COLUMN",
+        help="the column that a model of the synthetic table foretells (default: the last of those with fewest cells)",
+    )
+    shared.cost_options(parser, "what the figures may cost, all together")
     parser.add_argument(
         "--ledger", type=shared.ledger_place, help="the ledger of the data (default: DATASET.ledger beside them)"
     )
@@ -27,7 +37,7 @@ def _score(arguments: argparse.Namespace) -> None:
     shared.check_memory()
     shared.tell_of_compiling()
     from qrelease.data.table import Table
-    from qrelease.evaluation.quality.private_score import MarginalScores
+    from qrelease.evaluation.quality.private_score import QualityScores
     from qrelease.release.curator import Curator
 
     cost = shared.cost_meant(arguments)
@@ -36,9 +46,39 @@ def _score(arguments: argparse.Namespace) -> None:
         table = shared.table_of(arguments)
         curator = Curator(table, ledger, shared.entropy_of(arguments))
         told_of_rows(curator)
-        scores = MarginalScores(Table.read(arguments.synthetic, table.domain.of_rows))
-        with shared.charging(arguments):
+        scores = QualityScores(Table.read(arguments.synthetic, table.domain.of_rows), arguments.target)
+        with shared.charging(arguments), elapsed("scoring"):
             found = curator.estimate(scores, cost, changed_rows=True)
         arguments.charged = f"{shared.told(cost)} was charged, and the scores are lost"
-    print(json.dumps(found.to_json(), allow_nan=False) if arguments.json else found, flush=True)
+    print(json.dumps(found.to_json(), allow_nan=False) if arguments.json else _page(found), flush=True)
     del arguments.charged
+
+
+_WIDTH: Final = 10
+"""Characters of a number: the same for all, so that only the numbers depend on the noise."""
+
+_MEANT: Final = (
+    "each is within its interval with 95 %, all at once",
+    "k-marginal: the score of 1000; worst: the largest L1 distance of densities, from 0 to 2",
+    "gaps: means over pairs of columns; covariances are in standard deviations of the synthetic records",
+    "accuracy and AUC: of a model that is trained on the synthetic records alone, on the private ones",
+    "equivalent subsample: the share of the private records of which a sample is as far off by three columns, if their"
+    " cells are spread as the synthetic ones",
+)
+
+
+def _page(found: Estimate) -> str:
+    """The figures, one a line with its interval; what they mean and cost, and what is left out."""
+    from qrelease.privacy.unit import Unit
+
+    held, chosen = found.to_json(), found.choices
+    width = max(map(len, held["value"]))
+    lines = [" " * width + "".join(text.rjust(_WIDTH) for text in ("noisy", "from", "to"))]
+    for (name, value), (low, high) in zip(held["value"].items(), held["interval"], strict=True):
+        digits = 1 if name.endswith("-marginal") else 4
+        numbers = "".join(f"{number:{_WIDTH}.{digits}f}" for number in (value, low, high))
+        lines.append(f"{name:{width}}{numbers}  {' × '.join(chosen.get(name, ()))}".rstrip())
+    alarm = [held["insecure"]] if found.insecure else []
+    left_out = (f"left out: {name}: {why}" for name, why in chosen["left out"].items())
+    cost = f"cost      {found.cost:.6g}, {Unit(found.neighbours, found.at_most)}"
+    return "\n".join([*alarm, *lines, *_MEANT, *left_out, cost])

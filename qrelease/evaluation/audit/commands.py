@@ -142,7 +142,7 @@ def write_inputs(here: Path, scene: Scene, table: Table) -> None:
         _write(here / _PARENTS, {name: columns[name] for name in (key, parent)}, sorted(first.values()))
         _write(here / "people.csv", {name: columns[name] for name in (key, child)}, others)
     if any(_PUBLIC in text for text in scene.commands):
-        (here / _PUBLIC).write_text("a,b\n0,0\n1,2\n1,1\n", encoding="utf-8")
+        (here / _PUBLIC).write_text("a,b\n" + "0,0\n1,2\n1,1\n" * 8, encoding="utf-8")
 
 
 def _write(file: Path, columns: Mapping[str, Sequence[object]], chosen: Iterable[int]) -> None:

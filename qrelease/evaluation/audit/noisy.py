@@ -164,10 +164,18 @@ _COMMANDS: Final = (
     *(replace(field, path=f"learned.toml/{field.path}") for field in _LEARNED),
     *(replace(field, path=f"out.json/{field.path}", mechanisms=("estimate",)) for field in _ESTIMATE),
     *(replace(field, path=f"1 score/stdout/0/json/{field.path}", mechanisms=("score",)) for field in _ESTIMATE),
-    # Each score is after the number of columns in its name; after the bounds come its confidence and its unit.
-    Field("2 score/stdout/1/numbers/[13]", "a distance with noise", ("score",)),
-    Field("2 score/stdout/2/numbers/[0-3]", "around distances with noise", ("score",)),
-    Field("2 score/stdout/3/numbers/0", "for a noisy number of records", ("score",), _ADD_REMOVE),
+    Field("1 score/stdout/0/json/choices/worst*", "chosen with noise", ("score",), coarse=True),
+    Field("1 score/stdout/0/json/measured/[46]/value", "chosen with noise", ("score",), coarse=True),
+    # Each score is after the number of columns in its name, and before its bounds; then come the other figures.
+    *(Field(f"2 score/stdout/{line}/numbers/[1-3]", "a figure with noise", ("score",)) for line in (2, 3)),
+    *(
+        Field(f"2 score/stdout/{line}", "chosen with noise, and spaces before noisy numbers", ("score",), coarse=True)
+        for line in range(2, 11)
+    ),
+    *(
+        Field(f"2 score/stdout/{line}/numbers/[0-2]", "a figure with noise", ("score",), coarse=True)
+        for line in range(4, 11)
+    ),
     Field("0 release/stdout/0/numbers/0", "queries over a schema learned with noise", ("learned",), coarse=True),
     Field("ledger/charges/2/1", "queries over a schema learned with noise", ("learned",), coarse=True),
     Field("0 release/stdout/1/numbers/[12]", "predicted for a noisy number of records", ("auto",), _ADD_REMOVE),

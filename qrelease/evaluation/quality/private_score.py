@@ -1,17 +1,9 @@
-"""The k-marginal scores of a public table against the private one, for a charge: for those who may not see the truth.
+"""The figures of a quality report with noise, for one charge: for those who may not see the truth.
 
-Let x be the private counts of a marginal, n their number, y the m public records' counts, and c a public number of
-records. Then
-
-    U = Σ over the sets S of Σ over the cells of S |m x - c y|
-
-is a whole number. A record that is there or not changes one cell of each marginal by 1, so U by at most m for each set;
-one that is replaced changes two, so U by at most 2m for each. So with discrete noise for that sensitivity U costs what
-the noise is calibrated to (Dwork & Roth 2014, Thm 3.6; Canonne, Kamath & Steinke 2020, Thm 14; Balle & Wang 2018).
-
-Where neighbours have as many records, c = n is public, and U / (m n |S|) is the mean L1 distance d of the densities.
-Else c is a noisy count, which is paid for first. As |x/c - y/m| and |x/n - y/m| differ by |x/c - x/n|, which sums to
-|n/c - 1| over a marginal, d is then off by at most that besides: both errors are in the interval that is told.
+A tenth of the cost buys the number of records, where neighbours differ in it; the rest is divided equally between the
+figures, each of which is a whole number, or a few, under discrete noise (Dwork & Roth 2014, Theorem 3.6; Canonne,
+Kamath & Steinke 2020, Theorem 14), or a choice. How far a record moves each stands in `private_figures`. Which figures
+there are is public: it depends on the schema, on the public records, and on whether scikit-learn is installed.
 
 Where a person has several records, all of this is of those that are kept of each.
 """
@@ -19,68 +11,89 @@ Where a person has several records, all of this is of those that are kept of eac
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Final, final
 
 import numpy as np
 
-from qrelease._util.typing import Axes
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.quality.marginals import BEST, sets_of
-from qrelease.noise.calibration import calibrated, currency, sensitivity_of_one
-from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import Cost, Neighbours, split
+from qrelease.evaluation.quality.associations import covariance, dependence, spread_pairs
+from qrelease.evaluation.quality.copies import part
+from qrelease.evaluation.quality.models import MAX_CLASSES, ROWS, why_untrained
+from qrelease.evaluation.quality.private_figures import (
+    Accuracy,
+    Area,
+    Figure,
+    Foretelling,
+    Gap,
+    Records,
+    Score,
+    Worst,
+    equivalent_subsample,
+)
+from qrelease.evaluation.quality.quality import LEAST, SETS, associated_pairs, sets_looked_at, targets_of
+from qrelease.noise.calibration import calibrated, currency
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, split
 from qrelease.release.synthetic import MAX_ROWS
 from qrelease.statistics.base import BETA, EstimateResult, Measured, Value, spelled
-from qrelease.statistics.private_columns import PrivateColumns, moves
-
-SETS: Final = 200
-"""Sets of columns of one size whose distances are averaged."""
-
-ORDERS: Final = (1, 2, 3)
-"""Columns in a set, of the three scores."""
+from qrelease.statistics.private_columns import PrivateColumns
 
 COUNTING: Final = 0.1
 """The share of the cost that buys the number of records, where it is private."""
 
+SUBSAMPLE: Final = "equivalent subsample"
+"""The name of the figure that is made of the score of three columns, for nothing."""
+
+LEFT_OUT: Final = {
+    "Cramér's V": "a record in a rare cell may move it by 1, for any number of records; the gap of dependence, which is"
+    " of the same pairs, moves by 2/n",
+    "correlations": "they divide by the spread of the private records, which one record may make; the gap of"
+    " covariances divides by that of the synthetic ones",
+    "regression coefficients": "where columns nearly go together a record moves them without bound; qrelease estimate"
+    " has a private regression",
+    "means and standard deviations": "qrelease estimate has them, each for a charge",
+    "AUC and pMSE of real against synthetic records": "a model that tells them apart is trained on real ones",
+    "what models learn from real records": "they are trained on real records",
+    "matches and nearest records": "each is about single records, which is what noise hides",
+    "sampling floor and independent columns": "they are drawn from the real records",
+}
+"""What a quality report has beside these figures, and why it is not among them."""
+
 _MAX_RECORDS: Final = 1 << 36
 """A noisy number of records is cut there, lest its products leave 64 bits."""
-
-_MAX_DISTANCE: Final = 1 << 62
-"""U is cut there, for the same reason: that moves no two tables apart. Only where billions of records lie elsewhere
-than the public ones is it reached."""
-
-
-@final
-@dataclass(frozen=True)
-class _Shares:
-    """What the number of records may cost, if it costs anything, and what each score may."""
-
-    counting: Cost | None
-    scores: list[Cost]
-
-    @classmethod
-    def of(cls, cost: Cost, neighbours: Neighbours, scores: int) -> _Shares:
-        spent, counting = currency(cost), None
-        if neighbours is not Neighbours.REPLACE_ONE:
-            counting, spent = split(spent, [COUNTING, 1 - COUNTING])
-        return cls(counting, list(split(spent, [1.0] * scores)))
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class MarginalScores:
-    """How near synthetic records are to the private ones, with noise: scores from 0 to 1000 on 1, 2 and 3 columns.
+class QualityScores:
+    """How near synthetic records are to the private ones, with noise: the figures of a quality report, for one charge.
 
-    Their error is in points of the score. Noise may take a score beyond 1000.
+    The value has, by name,
+
+    - the k-marginal scores of up to five columns, from 0 to 1000, over the sets of the report;
+    - `worst column`, `worst pair`: the largest L1 distance of the densities of one and of two columns, from 0 to 2;
+      `choices` says of which;
+    - `gap of dependence`, `gap of covariances`: the mean over pairs of columns of how far they differ; covariances are
+      in standard deviations of the synthetic records;
+    - `accuracy for …`, and for a column of two cells `AUC for …`: of boosted trees that are trained on the synthetic
+      records alone, on the private ones (scikit-learn, the extra `evaluate`);
+    - `equivalent subsample`: the share of the private records of which a sample is as far off by three columns, if
+      their cells are spread as those of the synthetic records.
+
+    All intervals hold at once. `choices` says under `left out` what else a report has, and why it is not among them.
+    What is promised (`error_bound`) is the error of the scores, in points.
 
     Parameters
     ----------
     public
         Synthetic records over the same columns, public: such as those of a release charged to the same ledger.
+    target
+        The column that is foretold; by default the last of those with fewest cells, and at least two.
 
     Raises
     ------
@@ -89,8 +102,8 @@ class MarginalScores:
 
     References
     ----------
-    The score is that of NIST's Collaborative Research Cycle, (2 - mean L1 distance) * 500; its noise is by Dwork & Roth
-    2014, Theorem 3.6, and Canonne, Kamath & Steinke 2020, Theorem 14.
+    The score is that of NIST's Collaborative Research Cycle, (2 - mean L1 distance) * 500; noise is by Dwork & Roth
+    2014, Theorem 3.6, and Canonne, Kamath & Steinke 2020, Theorem 14, choices by McKenna & Sheldon 2020.
 
     Examples
     --------
@@ -100,13 +113,14 @@ class MarginalScores:
     ...     curator = qr.Curator(adult, ledger)
     ...     release = curator.release(qr.Laplace(), qr.Workload.marginals(adult.domain, k=2), qr.PureDP(1.0))
     ...     synthetic = qr.Table.from_frame(release.synthetic(10_000, frame="pandas"), adult.domain)
-    ...     found = curator.estimate(qr.MarginalScores(synthetic), qr.PureDP(1.0))
-    >>> [bool(score > 900) for score in found.value.values()]
-    [True, True]
+    ...     found = curator.estimate(qr.QualityScores(synthetic), qr.PureDP(1.0))
+    >>> found.value["2-marginal"] > 900, found.choices["worst pair"]
+    (True, ('sex', 'income'))
     """
 
     public: Table
-    name: ClassVar[str] = "marginal-scores"
+    target: str | None = None
+    name: ClassVar[str] = "quality-scores"
 
     def __post_init__(self) -> None:
         given: object = self.public
@@ -115,14 +129,14 @@ class MarginalScores:
             raise InvalidInput(f"synthetic records must be a table, as of Table.from_frame(frame, schema), got {kind}")
 
     def __repr__(self) -> str:
-        return f"MarginalScores({len(self.public):,} public records)"
+        return f"QualityScores({len(self.public):,} public records)"
 
     def to_json(self) -> dict[str, Any]:
-        """Its number of records alone, for the public table may be large."""
-        return {"public": {"records": len(self.public)}}
+        """Its number of records and the column alone, for the public table may be large."""
+        return {"public": {"records": len(self.public)}, "target": self.target}
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
-        """See `Statistic`."""
+        """See `Statistic`; the model is trained here, so that nothing is charged where it cannot be."""
         domain.check_decided()
         if _of_bins(self.public.domain) != _of_bins(domain):
             raise InvalidInput("the synthetic table is over another universe than the private one")
@@ -132,86 +146,113 @@ class MarginalScores:
             raise InvalidInput(
                 f"there may be {MAX_ROWS:,} synthetic records, got {len(self.public):,}: take a sample of them"
             )
-        for axes in [axes for sets in _sets(domain) for axes in sets]:
-            self.public.check_counts([axes])  # the private records are counted in the same cells, after the charge
-        self._laws(domain, cost, neighbours)
+        if self.target is not None:
+            domain.axis(self.target)
+        figures = self.figures
+        counting, parts = _shares(cost, neighbours, len(figures))
+        if counting is not None:
+            calibrated(1, counting)
+        for figure, share in zip(figures, parts, strict=True):
+            figure.check(neighbours, share)
 
-    def _laws(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> tuple[Noise | None, list[Noise]]:
-        """The noise of the number of records, if it is private, and of each U."""
-        sets = _sets(domain)
-        shares = _Shares.of(cost, neighbours, len(sets))
-        counting = None if shares.counting is None else calibrated(1, shares.counting)[0]
-        moved = [sensitivity(self.public, s, neighbours) for s in sets]
-        return counting, [
-            calibrated(sensitivity_of_one(m, part), part)[0] for m, part in zip(moved, shares.scores, strict=True)
-        ]
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """What is drawn, in its order; which figures these are is public."""
+        return self._planned[0]
+
+    @cached_property
+    def _planned(self) -> tuple[tuple[Figure, ...], dict[str, str]]:
+        """The figures in the order in which they are drawn, and what is left out beside `LEFT_OUT`."""
+        public, columns = self.public, len(self.public.domain)
+        figures: list[Figure] = [Score(public, sets_looked_at(columns, k)) for k in SETS if k <= columns]
+        figures.append(Worst("worst column", public, sets_looked_at(columns, 1)))
+        pairs = associated_pairs(public.domain)
+        if columns > 1:
+            figures.append(Worst("worst pair", public, sets_looked_at(columns, 2)))
+        if pairs:
+            halves = tuple((pair, Fraction(1)) for pair in pairs)
+            figures.append(Gap("gap of dependence", public, halves, dependence, lambda _: 2))
+        spread = tuple(spread_pairs(public, pairs))
+        if spread:
+            ranges = [size - 1 for size in public.domain.shape]
+            figures.append(Gap("gap of covariances", public, spread, covariance, lambda p: ranges[p[0]] * ranges[p[1]]))
+        foretold, left_out = _foretold(public, self.target)
+        return (*figures, *foretold), left_out
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
-        sets = _sets(private.domain)
-        shares = _Shares.of(cost, private.neighbours, len(sets))
-        measured, reach, beta = [], 0.0, BETA / len(sets)
-        records = private.count()
-        if shares.counting is not None:
-            noisy, counting = private.measure("count the records", np.array([records]), 1, shares.counting)
-            measured.append(Measured("records", int(noisy[0]), spelled(counting)))
-            records, reach, beta = int(noisy[0]), counting.reach(BETA / 2), beta / 2
-        near = min(max(records, 1), _MAX_RECORDS)
-        value, interval, spread = dict[str, Value](), list[tuple[float, float]](), 0.0
-        for each, part in zip(sets, shares.scores, strict=True):
-            exact = marginal_distance(private, self.public, near, each)
-            moved = sensitivity(self.public, each, private.neighbours)
-            what = f"distance of {len(each)} marginals on {len(each[0])}"
-            noisy, law = private.measure(what, np.array([exact]), sensitivity_of_one(moved, part), part)
-            unit = len(self.public) * near * len(each)
-            score = (2.0 - int(noisy[0]) / unit) * BEST / 2
-            error = (law.reach(beta) / unit + reach / near) * BEST / 2
-            value[f"{len(each[0])}-marginal"] = score
-            interval.append((score - error, score + error))
-            spread = max(spread, math.sqrt(law.variance) / unit * BEST / 2)
-            measured.append(Measured(what, int(noisy[0]), spelled(law)))
+        figures, left_out = self._planned
+        counting, parts = _shares(cost, private.neighbours, len(figures))
+        number, reach, measured, beta = private.count(), 0.0, [], BETA / len(figures)
+        if counting is not None:
+            noisy, law = private.measure("count the records", np.array([number]), 1, counting)
+            measured.append(Measured("records", int(noisy[0]), spelled(law)))
+            number, reach, beta = int(noisy[0]), law.reach(BETA / 2), beta / 2
+        records = Records(min(max(number, 1), _MAX_RECORDS), reach)
+        found = {f.name: f.draw(private, share, records, beta) for f, share in zip(figures, parts, strict=True)}
+        value: dict[str, Value] = {name: drawn.value for name, drawn in found.items()}
+        interval = [drawn.interval for drawn in found.values()]
+        if len(self.public) >= LEAST:
+            k = min(3, len(self.public.domain))
+            sets = sets_looked_at(len(self.public.domain), k)
+            value[SUBSAMPLE], more = equivalent_subsample(self.public, sets, found[f"{k}-marginal"], records)
+            interval.append(more)
         return EstimateResult(
             value,
             tuple(interval),
-            f"all scores are within the reach of the noise, beta {BETA:g}",
-            f"the scores of 1000, each over at most {SETS} sets of columns",
-            tuple(measured),
-            typical=spread,
-            records=max(records - reach, 0.0),
-            unit="points of 1000",
+            f"all figures at once, from the reach of the noise, beta {BETA:g}",
+            "the figures of the private records, of the sets and pairs of columns that a quality report looks at",
+            (*measured, *(m for drawn in found.values() for m in drawn.measured)),
+            {**{n: d.chosen for n, d in found.items() if d.chosen is not None}, "left out": {**LEFT_OUT, **left_out}},
+            typical=max(drawn.typical for drawn in found.values()),
+            records=max(records.near - reach, 0.0),
+            unit="points of 1000, for the k-marginal scores",
         )
 
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
-        """See `Statistic`; in points of a score, of all scores at once. Infinite for tables too small to be counted."""
-        counting, laws = self._laws(domain, cost, neighbours)
-        off = 0.0 if counting is None else counting.reach(beta / 2)
+        """See `Statistic`; in points of a k-marginal score, of all of them at once. Infinite for tables too small to be
+        counted.
+        """
+        figures = self.figures
+        counting, parts = _shares(cost, neighbours, len(figures))
+        off = 0.0 if counting is None else calibrated(1, counting)[0].reach(beta / 2)
         least = min(records, _MAX_RECORDS) - off
         if least < 1:
             return math.inf
-        share = (beta if counting is None else beta / 2) / len(laws)
-        units = [len(self.public) * least * len(sets) for sets in _sets(domain)]
-        worst = max(law.reach(share) / unit for law, unit in zip(laws, units, strict=True))
-        return (worst + off / least) * BEST / 2
+        scores = [(f, share) for f, share in zip(figures, parts, strict=True) if isinstance(f, Score)]
+        part = (beta if counting is None else beta / 2) / len(scores)
+        return max(f.error(f.law(neighbours, share), least, off / least, part) for f, share in scores)
 
 
-def sensitivity(public: Table, sets: tuple[Axes, ...], neighbours: Neighbours) -> int:
-    """How far one record moves U, at most."""
-    return len(public) * len(sets) * moves(neighbours)
+def _shares(cost: Cost, neighbours: Neighbours, figures: int) -> tuple[PureDP | ZCDP | None, Sequence[PureDP | ZCDP]]:
+    """What the number of records may cost, if it costs anything, and what each figure may."""
+    spent, counting = currency(cost), None
+    if neighbours is not Neighbours.REPLACE_ONE:
+        counting, spent = split(spent, [COUNTING, 1 - COUNTING])
+    return counting, split(spent, [1.0] * figures)
 
 
-def marginal_distance(private: PrivateColumns, public: Table, records: int, sets: tuple[Axes, ...]) -> int:
-    """U, see the module. Private."""
-    names, found = private.domain.names, 0
-    for axes in sets:
-        x = private.counts(tuple(names[a] for a in axes))
-        (y,) = public.counts([axes])
-        found += int(np.abs(len(public) * x - records * y).sum())
-    return min(found, _MAX_DISTANCE)
-
-
-def _sets(domain: Domain) -> list[tuple[Axes, ...]]:
-    """The sets of columns of each score."""
-    return [sets_of(len(domain), k, SETS) for k in ORDERS if k <= len(domain)]
+def _foretold(public: Table, target: str | None) -> tuple[list[Figure], dict[str, str]]:
+    """How well the public records teach a model to foretell the private ones; or why that is left out."""
+    what = "what models learn from synthetic records"
+    goals = targets_of(public.domain, None if target is None else [target])
+    if why_untrained() is not None:
+        return [], {what: str(why_untrained())}
+    if len(public.domain) < 2 or not goals:
+        return [], {what: "there are no two columns"}
+    if len(public) < LEAST:
+        return [], {what: f"they take {LEAST} records"}
+    name, size = public.domain.names[goals[0]], public.domain.shape[goals[0]]
+    if not 2 <= size <= MAX_CLASSES:
+        return [], {what: f"{name} has {size:,} cells, and models are for 2 to {MAX_CLASSES}"}
+    if len(np.unique(public.columns[goals[0]])) < 2:
+        return [], {what: f"all synthetic records have one value of {name}"}
+    order = np.random.default_rng(0).permutation(len(public))
+    model = Foretelling(part(public, order[:ROWS]), goals[0])
+    model.train()
+    if model.of_two:
+        return [Accuracy(model), Area(model)], {}
+    return [Accuracy(model)], {f"AUC for {name}": f"it has {size:,} cells, and the area is of two"}
 
 
 def _of_bins(domain: Domain) -> Domain:

@@ -1,8 +1,11 @@
 """`qrelease score`: scores that are charged to the ledger of the data."""
 
+import json
 import os
 import subprocess
 import sys
+
+import pytest
 
 import qrelease as qr
 from qrelease.apps.cli import main
@@ -24,8 +27,12 @@ def test_the_command_charges_the_ledger_of_the_data(tmp_path, capsys):
     qr.Ledger.open(tmp_path / "people.ledger", qr.PureDP(1.0)).close()
     assert main([*words, "--epsilon", "0.5"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("marginal-scores  1-marginal ")
-    assert "cost      epsilon=0.5, add-remove" in shown
+    lines = [line.split() for line in shown.splitlines()]
+    assert lines[0] == ["noisy", "from", "to"]
+    assert [line[0] for line in lines[1:4]] == ["1-marginal", "2-marginal", "3-marginal"]
+    assert all(float(low) <= float(value) <= float(high) for _, value, low, high in lines[1:4])
+    assert "left out: Cramér's V: a record in a rare cell" in shown
+    assert shown.endswith("cost      epsilon=0.5, add-remove\n")
     with qr.Ledger.open(tmp_path / "people.ledger") as ledger:
         assert ledger.spent == qr.PureDP(0.5)
 
@@ -58,3 +65,20 @@ def test_scores_that_nobody_reads_are_lost_aloud(in_folder):
     os.close(writing)
     assert done.returncode == 2
     assert "nobody reads the output; epsilon=0.5 was charged, and the scores are lost" in done.stderr
+
+
+def test_the_column_that_is_foretold_can_be_named(in_folder, capsys):
+    pytest.importorskip("sklearn")
+    words = [*scored(in_folder), "--insecure-seed", "1"]
+    assert main([*words, "--target", "a", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"accuracy for a", "AUC for a"} < {*found["value"]}
+    assert found["parameters"]["target"] == "a"
+    assert set(found["choices"]) == {"worst column", "worst pair", "left out"}
+    assert main([*words, "--target", "nobody"]) == 2
+    assert "no attribute 'nobody'" in capsys.readouterr().err
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("INSECURE")
+    assert "accuracy for b" in shown
+    assert "  a × b\n" in shown
