@@ -47,8 +47,8 @@ def _head(found: Quality) -> str:
     lead = "" if found.subsample is None else f'<p class="lead">It is {as_good(found.subsample)}.</p>'
     return (
         '<p class="alarm" role="alert"><strong>NOT PRIVATE: do not publish this page.</strong><br>It compares with the'
-        " true table, without noise. It is for those who may see the table. <code>qrelease score</code> gives"
-        f" its main figures with noise, which may be published, for a charge.</p><h1>Quality of “{text(found.name)}”</h1>"
+        " true table, without noise. It is for those who may see the table. <code>qrelease score</code> gives its"
+        f" main figures with noise, which may be published, for a charge.</p><h1>Quality of “{text(found.name)}”</h1>"
         f'{lead}<dl class="facts">{items}</dl>'
         "<p>Every figure stands beside two others. The sampling floor is that of as many records drawn anew from the"
         " real ones: so far off is another sample, too. Independent columns are those of records of which each"
