@@ -14,6 +14,7 @@ from qrelease.data.table import Table
 from qrelease.evaluation.quality.marginals import record_cells
 
 _NORMAL = 1.959963984540054  # the 97.5 % quantile
+_LEAST_SPREAD = 1 / 200  # standard deviations that are a smaller share of the range of codes are no unit
 
 
 def ordered(domain: Domain) -> list[int]:
@@ -76,11 +77,11 @@ def deviations(table: Table) -> Floats:
 
 
 def spread_pairs(table: Table, pairs: Sequence[Axes]) -> list[tuple[Axes, Fraction]]:
-    """The pairs of columns whose covariance means something and whose codes differ, each with one over the product of
-    the standard deviations of the table."""
-    kept, spread = set(ordered(table.domain)), deviations(table)
-    wanted = [(a, b) for a, b in pairs if {a, b} <= kept and spread[a] * spread[b] > 0]
-    return [((a, b), Fraction(1 / float(spread[a] * spread[b]))) for a, b in wanted]
+    """The pairs of columns whose covariance means something and whose codes differ enough in the table, each with one
+    over the product of its standard deviations."""
+    spread, shape = deviations(table), table.domain.shape
+    kept = {a for a in ordered(table.domain) if spread[a] >= _LEAST_SPREAD * (shape[a] - 1)}
+    return [((a, b), Fraction(1 / float(spread[a] * spread[b]))) for a, b in pairs if {a, b} <= kept]
 
 
 def dependence_gap(real: Table, other: Table, pairs: Sequence[Axes]) -> float:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats.contingency import association
 
+from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.evaluation.quality.associations import (
     Coefficient,
@@ -16,6 +17,7 @@ from qrelease.evaluation.quality.associations import (
     overlap,
     pair_counts,
     regression,
+    spread_pairs,
 )
 from qrelease.evaluation.quality.marginals import cell_counts
 from tests.evaluation.quality.tables import DOMAIN, INDEPENDENT, OTHER, REAL, population
@@ -55,6 +57,10 @@ def test_the_gap_of_covariances_is_that_of_correlations_where_the_deviations_are
     assert dependence_gap(REAL, OTHER, pairs) < 0.02 < dependence_gap(REAL, INDEPENDENT, pairs)
     constant = Table(DOMAIN, (np.zeros(9, np.uint8), *(c[:9] for c in REAL.columns[1:])))
     assert np.isnan(covariance_gap(REAL, constant, [(0, 2)]))
+    wide = Domain.coded({"a": 1001, "b": 1001})
+    few, many = (Table(wide, (np.arange(100) % n, np.arange(100) % 7)) for n in (2, 1001))
+    assert spread_pairs(few, [(0, 1)]) == []  # in units of such deviations a record may be two thousand away
+    assert len(spread_pairs(many, [(0, 0)])) == 1
 
 
 def test_intervals_of_coefficients_hold_as_often_as_they_say():
