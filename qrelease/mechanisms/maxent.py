@@ -253,9 +253,10 @@ class MaxEnt:
         parts = () if plan is None else plan.parts
         drawn = [m for part, price in parts for m in private.measure(part, price)]
         measured = tuple(sorted(drawn, key=lambda m: (len(m.group.axes), m.group.axes)) if len(parts) > 1 else drawn)
-        if unfitted is None:
-            measured = (*_known(private.known, workload), *measured)
-        last = 0 if plan is None or plan.bound is not None else len(measured)
+        known_counts = () if unfitted is not None else _known(private.known, workload)
+        measured = (*known_counts, *measured)
+        # Where all are of residuals, those are told from what was counted first; else the last ones are.
+        last = 0 if plan is None or (plan.bound is not None and not known_counts) else len(measured)
         estimates = Estimates.of(workload.domain, measured, public)
         choices: dict[str, Any] = {"records": float(estimates.residuals[()].values)}
         if plan is not None:

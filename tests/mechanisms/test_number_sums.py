@@ -37,6 +37,7 @@ from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.privacy.costs import is_pure, split
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
+from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Measure, needs_by_cells, needs_of
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
@@ -266,10 +267,10 @@ def people(rows=4000, seed=0):
     return Table(DOMAIN, (g, np.where(rng.random(rows) < 0.05, 4, np.minimum(rng.poisson(1 + g), 3))))
 
 
-def released(table, cost, relation=ADD, workload=None, **options):
+def released(table, cost, relation=ADD, workload=None, questions=QUESTIONS, **options):
     curator = Curator(table, Ledger.open(None, cost, neighbours=relation), Entropy.insecure(7))
     workload = Workload.marginals(table.domain, 1) if workload is None else workload
-    return curator.release(NumberSums(QUESTIONS, **options), workload, cost)
+    return curator.release(NumberSums(questions, **options), workload, cost)
 
 
 @pytest.mark.parametrize("relation", BOTH)
@@ -439,16 +440,31 @@ def test_what_counts_were_drawn_with_the_sums_is_verified(tmp_path, mechanism, n
     release = released(people(), ZCDP(0.5), neighbours, mechanism=mechanism)
     release.save(tmp_path)
     loaded, asked = qr.load(tmp_path), Workload.marginals(DOMAIN, 2)
+    np.testing.assert_allclose(loaded.published(asked).widths, release.published(asked).widths, rtol=1e-9)
     np.testing.assert_allclose(loaded.published(asked).answers, release.published(asked).answers, rtol=1e-12)
     assert [check.name for check in qr.verify(tmp_path).checks if check.holds is False] == ["noise source"]  # a seed
     counted = release.parameters[COUNTED_WITH_SUMS]
-    assert len(counted) > 2
+    assert counted
     file = tmp_path / "release.json"
     content = json.loads(file.read_text())
     for forged in (counted[1:], [], [*counted, len(release.measurements)], "none", [[0]], [True]):
         content["parameters"][COUNTED_WITH_SUMS] = forged
         file.write_text(json.dumps(content))
         assert {check.name: check.holds for check in qr.verify(tmp_path).checks}["noise"] is False, forged
+
+
+@pytest.mark.parametrize("mechanism", FITTING[:3], ids=str)
+def test_whole_tables_with_laplace_noise_are_fitted_beside_residuals_with_gaussian_noise(tmp_path, mechanism):
+    domain, rng = Domain((*DOMAIN, *(Attribute(f"c{i}", "coded", codes=5) for i in range(8)))), np.random.default_rng(3)
+    table = Table(domain, (*people().columns, *rng.integers(0, 5, (8, 4000))))
+    release = released(table, ApproxDP(1.0, 1e-9), workload=Workload.marginals(domain, 2), mechanism=mechanism)
+    drawn = {(type(m.group.queries), m.noise.law) for m in release.measurements}
+    assert (Cells, "discrete Laplace") in drawn
+    assert any(queries is Residuals and "Gaussian" in law for queries, law in drawn)
+    release.save(tmp_path)
+    one, other = (made.published(release.workload) for made in (release, qr.load(tmp_path)))
+    np.testing.assert_allclose(one.widths, other.widths, rtol=1e-9)
+    assert [check.name for check in qr.verify(tmp_path).checks if check.holds is False] == ["noise source"]  # a seed
 
 
 FEW = ["sum:x", "count"]
