@@ -31,6 +31,7 @@ from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.sums_plan import PlannedTable, bought, privacy_used
 from qrelease.inference.synopsis import Tabulated, Weighted
 from qrelease.mechanisms.additive_noise import processed
+from qrelease.mechanisms.number_sums import COUNTED_WITH_SUMS
 from qrelease.mechanisms.private_data import SELECT
 from qrelease.mechanisms.quantile_choices import contradiction
 from qrelease.noise.calibration import calibrated
@@ -322,11 +323,14 @@ def _noise(release: Release) -> Check:
     """Whether each measurement has the noise that a part of the cost buys, under the neighbours that are named."""
     payers = [s for s in release.spends if s.what == _COUNT or s.what.startswith(_MEASURE)]
     foreign = [s.what for s in release.spends if s not in payers and not s.what.startswith((*_OTHERS, _SUM))]
-    together = _with_sums(release)
-    overdrawn = _overdrawn(release, release.measurements if together else ())
+    try:
+        with_sums, apart = _by_payer(release)
+    except InvalidInput as error:
+        return Check("noise", False, str(error))
+    overdrawn = _overdrawn(release, with_sums)
     if overdrawn is not None:
         return Check("noise", False, overdrawn)
-    unpaid = [] if together else _unpaid(release, payers)
+    unpaid = _unpaid(release, payers, apart) if apart else []
     if not unpaid:
         count = len(release.measurements)
         drawn = f"{count:,} measurement{'s have' if count != 1 else ' has'} the noise that the cost buys"
@@ -339,9 +343,20 @@ def _noise(release: Release) -> Check:
     return Check("noise", False, f"{found} under {release.neighbours.value}")
 
 
-def _with_sums(release: Release) -> bool:
-    """Whether the counts were measured with the sums, for one part of the cost."""
-    return release.mechanism == "sums" and release.parameters.get("mechanism") is None
+def _by_payer(release: Release) -> tuple[Sequence[Measurement], Sequence[Measurement]]:
+    """The counts that were measured with the sums, for one part of the cost, and the others; `InvalidInput`."""
+    if release.mechanism != "sums":
+        return (), release.measurements
+    if release.parameters.get("mechanism") is None:
+        return release.measurements, ()
+    which = release.parameters.get(COUNTED_WITH_SUMS, [])
+    if not isinstance(which, list) or not {*map(str, which)} <= {*map(str, range(len(release.measurements)))}:
+        raise InvalidInput(f"{COUNTED_WITH_SUMS} must be a list of numbers of measurements, got {which!r}")
+    chosen = {int(i) for i in which}
+    both: tuple[list[Measurement], list[Measurement]] = [], []
+    for i, measured in enumerate(release.measurements):
+        both[i not in chosen].append(measured)
+    return both
 
 
 def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
@@ -397,15 +412,15 @@ def _chosen_wrongly(release: Release) -> str | None:
     return contradiction(sums.chosen, cost, weights, paid, release.unit.relation)
 
 
-def _unpaid(release: Release, payers: Sequence[Spend]) -> list[Measurement]:
-    """The draws that no part of the cost pays for.
+def _unpaid(release: Release, payers: Sequence[Spend], measured: Sequence[Measurement]) -> list[Measurement]:
+    """The draws among those measured that no part of the cost pays for.
 
     A part buys one group by its name, or a number of groups at once, which stand in a row; or, where a release has
     them in another order, some parts buy all that have one noise: then one record moves these together by exactly what
     the parts allow, or by less if some were left out.
     """
     left: dict[Noise, list[Measurement]] = defaultdict(list)
-    for m in release.measurements:
+    for m in measured:
         left[m.noise] += [m] * min(m.repeats, len(payers) + 1)
     together = []
     for spend in payers:

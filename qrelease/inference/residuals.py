@@ -231,6 +231,29 @@ def subsets(domain: Domain, marginals: Sequence[Axes]) -> list[Axes]:
     return _Below.of(domain, marginals).sets
 
 
+def fitting(
+    domain: Domain, sets: Iterable[Axes], known: Sequence[Measurement], fits: Callable[[Sequence[Axes]], bool]
+) -> tuple[Measurement, ...]:
+    """Known measurements that a fit to the residuals of some sets takes in: whole tables and few columns come first.
+
+    Of residuals on S all on fewer of its columns have to be there too, or nothing estimates the marginal on S.
+
+    fits  whether the residuals of these sets together are no more than can be fitted
+    """
+    there, kept = set(sets), []
+
+    def later(m: Measurement) -> tuple[bool, int, int]:
+        return isinstance(m.group.queries, Residuals), len(m.group.axes), domain.cells(m.group.axes)
+
+    for measured in sorted(known, key=later):
+        below = set(_subsets(domain.shape, measured.group.axes))
+        more = below if isinstance(measured.group.queries, Cells) else {measured.group.axes}
+        if below - more <= there and fits(sorted((there | more) - {()})):
+            there |= more
+            kept.append(measured)
+    return tuple(m for m in known if any(m is one for one in kept))
+
+
 def _distinct(rows: Ints) -> tuple[list[Axes], Ints]:
     """The distinct rows, sorted, and where each row is among them."""
     if not rows.shape[1]:

@@ -11,7 +11,7 @@ what this measures anyway, and measures fewer marginals; on universes that fit i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -29,11 +29,11 @@ from qrelease.inference.gibbs import possible
 from qrelease.inference.histogram import check_size, precision
 from qrelease.inference.interaction_basis import needed
 from qrelease.inference.interaction_prior import planned_variance
-from qrelease.inference.maxent import keeps_rules, solving_bytes, solving_seconds
+from qrelease.inference.maxent import DENSE, keeps_rules, solving_bytes, solving_seconds
 from qrelease.inference.measurement import Measurement, count_noise, noise_for
 from qrelease.inference.pure_plan import PurePlan
 from qrelease.inference.residual_synopses import Linear, Modelled
-from qrelease.inference.residuals import Estimates, Objective, ResidualPlan, subsets
+from qrelease.inference.residuals import Estimates, Objective, ResidualPlan, fitting, subsets
 from qrelease.mechanisms.base import MechanismResult
 from qrelease.mechanisms.expected_errors import PAIRS_AT_ONCE, Expected, of_fit, of_linear
 from qrelease.mechanisms.private_data import Private
@@ -57,6 +57,9 @@ is fitted."""
 
 _LAPLACE_ADVANTAGE = 0.8
 """Laplace noise is taken at the same ε where its expected error is below this times that of Gaussian noise."""
+
+_MORE_COORDINATES = 2
+"""Times the coordinates of the workload's residuals that there may be with those of counts measured before."""
 
 _MOST_BY_EPSILON = 4096
 """Sets of columns beyond which ε alone is not planned beside a δ: the L1 norm of so many outweighs any δ in use."""
@@ -250,7 +253,10 @@ class MaxEnt:
         parts = () if plan is None else plan.parts
         drawn = [m for part, price in parts for m in private.measure(part, price)]
         measured = tuple(sorted(drawn, key=lambda m: (len(m.group.axes), m.group.axes)) if len(parts) > 1 else drawn)
-        last = 0 if plan is None or plan.bound is not None else len(measured)
+        known_counts = () if unfitted is not None else _known(private.known, workload)
+        measured = (*known_counts, *measured)
+        # Where all are of residuals, those are told from what was counted first; else the last ones are.
+        last = 0 if plan is None or (plan.bound is not None and not known_counts) else len(measured)
         estimates = Estimates.of(workload.domain, measured, public)
         choices: dict[str, Any] = {"records": float(estimates.residuals[()].values)}
         if plan is not None:
@@ -345,6 +351,22 @@ def _sets(mechanism: MaxEnt, workload: Workload) -> tuple[Axes, ...]:
 def _spent(cost: Cost) -> Cost:
     """An (ε, δ) without a δ is pure ε."""
     return PureDP(cost.epsilon) if isinstance(cost, ApproxDP) and cost.delta == 0 else cost
+
+
+def _known(known: Sequence[Measurement], workload: Workload) -> tuple[Measurement, ...]:
+    """Those of the counts measured before that are fitted with the workload's: no finer fit becomes a coarser one."""
+    domain, sets = workload.domain, subsets(workload.domain, _marginals(workload))
+    own = _coordinates(domain, sets)
+
+    def fits(together: Sequence[Axes]) -> bool:
+        try:
+            with memory.unused():
+                check_size(domain, together, len(workload), ahead=False)
+        except TooLarge:
+            return False
+        return _coordinates(domain, together) <= (DENSE if own <= DENSE else _MORE_COORDINATES * own)
+
+    return fitting(domain, sets, known, fits)
 
 
 def _coordinates(domain: Domain, sets: Iterable[Axes]) -> int:

@@ -118,6 +118,8 @@ _TINY: Final = 1e-12
 _CELL: Final = 64
 """Bytes of a cell of a table while it is measured."""
 
+COUNTED_WITH_SUMS: Final = "counted_with_sums"
+"""The name of a choice: which of the measurements were drawn with the sums, where another mechanism counts."""
 
 Quantiles = Literal["best", "counts", "exponential"]
 
@@ -370,29 +372,23 @@ class NumberSums:
                 "cost": division.choosing.to_json(),
                 "weights": list(division.weights),
             }
+        pairs = list(zip(plan.parts, measured, strict=True))
+        plain = [m for p, m in pairs if p.measure.is_plain]
         if self.mechanism is not None:
             assert division.counts is not None
-            inner = self.mechanism.release(private, workload, division.counts)
             choices["counts_by"] = self.mechanism.name
-            sums = MeasuredSums(
-                private.domain, tuple(self.questions), clips, plan.parts, tuple(measured), public, chosen
-            )
-            return MechanismResult(
-                inner.synopsis, inner.measurements, {**inner.choices, **choices}, inner.constrained, sums
-            )
-        pairs = list(zip(plan.parts, measured, strict=True))
-        plain = tuple(m for p, m in pairs if p.measure.is_plain)
-        others = [(p, m) for p, m in pairs if not p.measure.is_plain]
-        sums = MeasuredSums(
-            private.domain,
-            tuple(self.questions),
-            clips,
-            tuple(p for p, _ in others),
-            tuple(m for _, m in others),
-            public,
-            chosen,
-        )
-        return MechanismResult(*_synopsis(workload, plain, public, choices), measured_sums=sums)
+            inner = self.mechanism.release(replace(private, known=tuple(plain)), workload, division.counts)
+            fitted = [i for i, m in enumerate(inner.measurements) if any(m is one for one in plain)]
+            if fitted:
+                choices[COUNTED_WITH_SUMS] = fitted
+            made = replace(inner, choices={**inner.choices, **choices})
+        else:
+            made = MechanismResult(*_synopsis(workload, tuple(plain), public, choices))
+        # What the synopsis was made of is listed with it.
+        apart = [(p, m) for p, m in pairs if all(m is not one for one in made.measurements)]
+        parts, tables = tuple(p for p, _ in apart), tuple(m for _, m in apart)
+        sums = MeasuredSums(private.domain, tuple(self.questions), clips, parts, tables, public, chosen)
+        return replace(made, measured_sums=sums)
 
     def _learned(
         self, private: Private, workload: Workload, cost: PureDP | ZCDP, division: Division

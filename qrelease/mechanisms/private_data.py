@@ -105,6 +105,9 @@ class Private:
         Converts costs of a record to costs of a person.
     estimator : Estimating, optional
         Draws statistics of the same records, for sessions.
+    known : tuple of Measurement
+        Counts that the same release measured before it came to the mechanism: public. What it fits it may fit to these
+        too; then they are among the measurements of its result.
 
     Examples
     --------
@@ -131,6 +134,7 @@ class Private:
     draws: Draws | None = field(default=None, repr=False)
     unit: Unit | None = None
     estimator: Estimating | None = field(default=None, repr=False)
+    known: tuple[Measurement, ...] = ()
 
     @property
     def domain(self) -> Domain:

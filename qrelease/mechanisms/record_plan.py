@@ -18,7 +18,8 @@ from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data.domain import Domain
 from qrelease.inference.interaction_prior import expected_variance, planned_variance
 from qrelease.inference.maxent import DENSE
-from qrelease.inference.residuals import ResidualPlan
+from qrelease.inference.measurement import Measurement
+from qrelease.inference.residuals import ResidualPlan, fitting
 from qrelease.noise.calibration import calibrated
 from qrelease.privacy.costs import ZCDP, Cost, Neighbours, split
 from qrelease.queries.products import IntegerRows, Product
@@ -26,6 +27,9 @@ from qrelease.queries.workload import Group, Workload
 
 MAX_CANDIDATE_CELLS: Final = 1 << 23
 """Cells of all marginals together among which is selected: the smallest ones."""
+
+MAX_KNOWN_CELLS: Final = 1 << 20
+"""Cells of all marginals together that were measured before and are fitted with those that are selected."""
 
 COUNT_SHARE: Final = 0.01
 """The share of the budget that counts the records, where their number is private."""
@@ -102,6 +106,23 @@ def sets_at_once(workload: Workload, order: int) -> list[Axes]:
         return []
     parts = sorted({part for s in long for k in range(1, len(s) + 1) for part in combinations(s, k)})
     return parts if coordinates(shape, parts) <= DENSE else []
+
+
+def known_counts(
+    domain: Domain, known: Sequence[Measurement], order: int, at_once: Sequence[Axes]
+) -> tuple[Measurement, ...]:
+    """Those of the counts measured before that records are fitted to as well.
+
+    Beside marginals that are all measured at once they are as few as these are; else on no more columns than the order.
+    """
+    if at_once:
+        return fitting(domain, [(), *at_once], known, lambda sets: coordinates(domain.shape, sets) <= DENSE)
+    columns = [(), *((a,) for a, n in enumerate(domain.shape) if n > 1)]
+
+    def fits(sets: Sequence[Axes]) -> bool:
+        return max(map(len, sets)) <= order and sum(map(domain.cells, sets)) <= MAX_KNOWN_CELLS
+
+    return fitting(domain, columns, known, fits)
 
 
 def times_asked(workload: Workload, sets: Sequence[Axes]) -> Ints:

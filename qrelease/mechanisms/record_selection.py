@@ -77,11 +77,13 @@ class RecordFit:
 
     fitted: LogLinear
 
-    def __init__(self, private: Private, domain: Domain, impossible: Mapping[Axes, Mask]) -> None:
+    def __init__(
+        self, private: Private, domain: Domain, impossible: Mapping[Axes, Mask], known: Sequence[Measurement] = ()
+    ) -> None:
         self.domain, self._private, self._impossible = domain, private, impossible
         self._records = None if private.public_records is None else float(private.public_records)
         self._start: LogLinear | None = None
-        self.measured: list[Measurement] = []
+        self.measured: list[Measurement] = [*known]
         self._fitted_to: list[Measurement] = []
 
     @property

@@ -67,6 +67,7 @@ from qrelease.mechanisms.record_plan import (
     candidates,
     columns,
     coordinates,
+    known_counts,
     number_of_records,
     pairs_and_columns,
     refinement,
@@ -332,12 +333,12 @@ class FittedRecords:
 
     def release(self, private: Private, workload: Workload, cost: Cost) -> MechanismResult:
         """Measure all marginals; or single columns, perhaps pairs, then select, measure and fit while cost is left."""
-        learned = RecordFit(
-            private, workload.domain, structural_zeros.masks(workload.domain, workload.domain.impossible)
-        )
+        domain = workload.domain
+        at_once = [] if is_pure(cost) else self._measured_at_once(workload)
+        known = known_counts(domain, private.known, self.order, at_once)
+        learned = RecordFit(private, domain, structural_zeros.masks(domain, domain.impossible), known)
         if is_pure(cost):
             return self._under_pure_epsilon(private, learned, workload, PureDP(cost.epsilon))
-        at_once = self._measured_at_once(workload)
         if not at_once:
             return self._selected(private, learned, workload, cost)
         counting, left = counting_first(cost, COUNT_SHARE, private.neighbours)

@@ -10,6 +10,7 @@ _PARAMETERS: Mapping[str, str] = {
     "error": "error of unbiased answers, before the fit, records (root mean square)",
     "to_choose": "to choose the mechanism",
     "no_table": "why there is no synthetic table",
+    "counted_with_sums": "numbers of the measurements that were drawn with the sums",
 }
 """Names of parameters that are no words a reader of the card knows."""
 

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 def what_records_lack(release: Release) -> tuple[str, ...]:
     """What synthetic records do not tell of the table, a sentence each: what they are not made from.
 
-    Columns are dependent in them as far as they were measured together, or each with others that were. Sums, and the
-    numbers of their groups' records, were measured beside the counts that the records follow.
+    Columns are dependent in them as far as they were measured together, or each with others that were. Sums were
+    measured beside the counts that the records follow, and so were the numbers of their groups' records where the
+    mechanism does not fit to these.
     """
     told, names = [], release.domain.names
     measured = [m.group.axes for m in release.measurements if m.group.axes] or release.workload.sets
@@ -29,11 +30,17 @@ def what_records_lack(release: Release) -> tuple[str, ...]:
     if len(apart) > 1:
         groups = "; ".join(_listed(names, group) for group in apart)
         told.append(f"not counted together, and so independent of each other in synthetic records: {groups}")
-    if release.measured_sums is not None:
+    sums = release.measured_sums
+    if sums is not None and any(part.measure.is_plain for part in sums.parts):
         told.append(
             "synthetic records follow the counts of the workload, in bins, and not what was measured for the questions"
             " about numbers: their means and quantiles, and how many they are in all and in groups, may be further off"
             " than the answers"
+        )
+    elif sums is not None:
+        told.append(
+            "synthetic records follow counts, in bins, and not the sums that were measured for the questions about"
+            " numbers: their means may be further off than the answers"
         )
     return tuple(told)
 

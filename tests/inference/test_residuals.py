@@ -14,9 +14,10 @@ from worlds import BOTH, PEOPLE, PROPERTY, coded, full_matrix, matrix, mixed, mo
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation.audit import audit_sensitivity, compare, enumerated, table_pairs
-from qrelease.inference.measurement import noise_for
-from qrelease.inference.residuals import Estimates, ResidualPlan, cell_variance, query_variances
+from qrelease.inference.measurement import Measurement, noise_for
+from qrelease.inference.residuals import Estimates, ResidualPlan, cell_variance, fitting, query_variances
 from qrelease.noise.calibration import analytic_gaussian_sigma
+from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP
 from qrelease.queries.families import Cells, Residuals
@@ -488,3 +489,24 @@ def test_noise_on_a_coarse_grid_is_drawn_and_the_estimates_are_as_far_off_as_it_
     off = measured(plan, table, cost, relation, 1).marginal((0, 1))[0] - truth
     predicted = cell_variance(domain.shape, (0, 1), plan.variances) / (2 * cost.rho)
     assert np.mean(off**2) == pytest.approx(predicted, rel=0.2)  # of 1 200 cells
+
+
+def test_of_what_was_measured_before_that_is_fitted_which_has_all_residuals_below_it():
+    domain, noise = coded(2, 3, 4, 1), Noise("discrete Gaussian", 1.0)
+
+    def residual(*axes):
+        queries = Residuals(tuple(domain.shape[a] for a in axes))
+        return Measurement(Group(axes, queries), np.zeros(queries.count), noise)
+
+    def table(*axes):
+        return Measurement(Group(axes, Cells(domain.cells(axes))), np.zeros(domain.cells(axes)), noise)
+
+    pair, triple, alone, whole = residual(0, 1), residual(0, 1, 2), residual(2), table(1, 2)
+    own = [(), (0,), (1,)]
+    assert fitting(domain, own, [triple, pair], lambda _: True) == (pair,)
+    assert fitting(domain, own, [triple, alone, pair], lambda _: True) == (alone, pair)
+    others = [whole, triple, residual(0, 2), pair]  # a table has all residuals below it
+    assert fitting(domain, own, others, lambda _: True) == tuple(others)
+    assert fitting(domain, own, others, lambda sets: (0, 1, 2) not in sets) == (whole, *others[2:])
+    assert fitting(domain, own, [whole, pair], lambda sets: len(sets) < 4) == (pair,)
+    assert fitting(domain, [()], [pair], lambda _: True) == ()

@@ -1,5 +1,6 @@
 """Sums with counts in one charge: no neighbour moves them further than was paid for, and broken twins are convicted."""
 
+import json
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from worlds import BOTH, neighbouring, table_of
 
+import qrelease as qr
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Person
 from qrelease.data.table import Table
@@ -15,17 +17,27 @@ from qrelease.errors import BudgetExceeded, InvalidInput
 from qrelease.evaluation.audit import compare, enumerated, laplace_distribution
 from qrelease.inference.sums_plan import PlannedTable, SumsPlan
 from qrelease.mechanisms.auto import Auto
+from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.measured_values import record_values, table_of_sums
-from qrelease.mechanisms.number_sums import NumberSums, divided, division_plan, in_epsilon, in_one_currency
+from qrelease.mechanisms.number_sums import (
+    COUNTED_WITH_SUMS,
+    NumberSums,
+    divided,
+    division_plan,
+    in_epsilon,
+    in_one_currency,
+)
 from qrelease.mechanisms.private_data import Private
+from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.calibration import counting_first, currency
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
 from qrelease.privacy.costs import is_pure, split
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
+from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Measure, needs_by_cells, needs_of
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
@@ -255,10 +267,10 @@ def people(rows=4000, seed=0):
     return Table(DOMAIN, (g, np.where(rng.random(rows) < 0.05, 4, np.minimum(rng.poisson(1 + g), 3))))
 
 
-def released(table, cost, relation=ADD, workload=None, **options):
+def released(table, cost, relation=ADD, workload=None, questions=QUESTIONS, **options):
     curator = Curator(table, Ledger.open(None, cost, neighbours=relation), Entropy.insecure(7))
     workload = Workload.marginals(table.domain, 1) if workload is None else workload
-    return curator.release(NumberSums(QUESTIONS, **options), workload, cost)
+    return curator.release(NumberSums(questions, **options), workload, cost)
 
 
 @pytest.mark.parametrize("relation", BOTH)
@@ -371,8 +383,6 @@ def test_a_table_of_bins_is_refused_before_the_charge():
 def test_a_saved_release_gives_the_same_and_is_verified(tmp_path, neighbours):
     import pandas
 
-    import qrelease as qr
-
     for cost, mechanism in [(ZCDP(0.5), None), (PureDP(1.0), MaxEnt()), (ApproxDP(1.0, 1e-6), None)]:
         release = released(people(), cost, neighbours, mechanism=mechanism, clip={"x": (0, 2)})
         folder = tmp_path / f"{type(cost).__name__}"
@@ -387,10 +397,6 @@ def test_a_saved_release_gives_the_same_and_is_verified(tmp_path, neighbours):
 
 
 def test_forged_sums_do_not_hold(tmp_path):
-    import json
-
-    import qrelease as qr
-
     release = released(people(), ZCDP(0.5), mechanism=MaxEnt())
     release.save(tmp_path / "out")
     file = tmp_path / "out" / "release.json"
@@ -402,6 +408,63 @@ def test_forged_sums_do_not_hold(tmp_path):
     assert found["files"] is False
     assert found["id"] is False
     assert found["noise"] is False
+
+
+FITTING = [MaxEnt(), FittedRecords(), FittedRecords(at_once=False), Auto(4000)]
+
+
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+@pytest.mark.parametrize("mechanism", FITTING, ids=str)
+def test_records_follow_the_counts_that_were_measured_for_numbers(mechanism, cost):
+    """The workload asks of single columns: how x goes with g is known from the quantiles by group alone."""
+    if is_pure(cost) and mechanism == FittedRecords(at_once=True):
+        pytest.skip("under pure epsilon nothing is measured at once")
+    table, pair = people(), Workload.marginals(DOMAIN, 2)
+    [exact] = table.counts(pair.sets)
+    alone = np.outer(exact.reshape(2, 5).sum(axis=1), exact.reshape(2, 5).sum(axis=0)) / len(table)
+    release = released(table, cost, mechanism=mechanism, share=0.9)
+    off = np.abs(release.synopsis.answer(pair) - exact.reshape(-1)).sum()
+    assert off < np.abs(alone.reshape(-1) - exact.reshape(-1)).sum() / 2
+    synthetic = release.synthetic()
+    assert abs(len(synthetic["g"]) - release.answer("g in 0..1").value) <= 1
+    assert all(not part.measure.is_plain for part in release.measured_sums.parts)
+    other = Gaussian() if isinstance(cost, ZCDP) else Laplace()  # neither fits anything
+    apart = released(table, cost, mechanism=other, share=0.9)
+    assert COUNTED_WITH_SUMS not in apart.parameters
+    assert any(part.measure.is_plain for part in apart.measured_sums.parts)
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize("mechanism", FITTING[:3], ids=str)
+def test_what_counts_were_drawn_with_the_sums_is_verified(tmp_path, mechanism, neighbours):
+    release = released(people(), ZCDP(0.5), neighbours, mechanism=mechanism)
+    release.save(tmp_path)
+    loaded, asked = qr.load(tmp_path), Workload.marginals(DOMAIN, 2)
+    np.testing.assert_allclose(loaded.published(asked).widths, release.published(asked).widths, rtol=1e-9)
+    np.testing.assert_allclose(loaded.published(asked).answers, release.published(asked).answers, rtol=1e-12)
+    assert [check.name for check in qr.verify(tmp_path).checks if check.holds is False] == ["noise source"]  # a seed
+    counted = release.parameters[COUNTED_WITH_SUMS]
+    assert counted
+    file = tmp_path / "release.json"
+    content = json.loads(file.read_text())
+    for forged in (counted[1:], [], [*counted, len(release.measurements)], "none", [[0]], [True]):
+        content["parameters"][COUNTED_WITH_SUMS] = forged
+        file.write_text(json.dumps(content))
+        assert {check.name: check.holds for check in qr.verify(tmp_path).checks}["noise"] is False, forged
+
+
+@pytest.mark.parametrize("mechanism", FITTING[:3], ids=str)
+def test_whole_tables_with_laplace_noise_are_fitted_beside_residuals_with_gaussian_noise(tmp_path, mechanism):
+    domain, rng = Domain((*DOMAIN, *(Attribute(f"c{i}", "coded", codes=5) for i in range(8)))), np.random.default_rng(3)
+    table = Table(domain, (*people().columns, *rng.integers(0, 5, (8, 4000))))
+    release = released(table, ApproxDP(1.0, 1e-9), workload=Workload.marginals(domain, 2), mechanism=mechanism)
+    drawn = {(type(m.group.queries), m.noise.law) for m in release.measurements}
+    assert (Cells, "discrete Laplace") in drawn
+    assert any(queries is Residuals and "Gaussian" in law for queries, law in drawn)
+    release.save(tmp_path)
+    one, other = (made.published(release.workload) for made in (release, qr.load(tmp_path)))
+    np.testing.assert_allclose(one.widths, other.widths, rtol=1e-9)
+    assert [check.name for check in qr.verify(tmp_path).checks if check.holds is False] == ["noise source"]  # a seed
 
 
 FEW = ["sum:x", "count"]
@@ -420,6 +483,14 @@ def without_seed(mechanism, asked, cost):
     return curator.release(mechanism, asked, cost)
 
 
+def drawn_with_sums(release):
+    """The counts among the measurements of a release that were drawn with its sums, and these."""
+    among = len(release.measurements) * (release.parameters["mechanism"] is None)
+    counted = release.parameters.get(COUNTED_WITH_SUMS, range(among))
+    drawn = [*(release.measurements[i] for i in counted), *release.measured_sums.measured]
+    return sorted(drawn, key=lambda m: (m.group.axes, m.noise.scale))
+
+
 @pytest.mark.parametrize("mechanism", [None, Auto(2000), Laplace(), MaxEnt()], ids=str)
 @pytest.mark.parametrize("learn", [(), ("x",)])
 def test_few_numbers_are_as_close_with_a_delta_as_without(mechanism, learn):
@@ -430,7 +501,7 @@ def test_few_numbers_are_as_close_with_a_delta_as_without(mechanism, learn):
         without_seed(replace(sums, mechanism=inner), asked, cost)
         for inner, cost in [(mechanism, both), (mechanism and Auto(2000), PureDP(1.0))]
     )
-    laws = [[m.noise for m in release.measured_sums.measured] for release in (with_delta, without)]
+    laws = [[m.noise for m in drawn_with_sums(release)] for release in (with_delta, without)]
     if not learn:  # else the bounds may differ, for which other noise is drawn
         assert laws[0] == laws[1]
     assert {law.law for law in laws[0]} == {"discrete Laplace"}

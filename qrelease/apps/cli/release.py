@@ -613,7 +613,7 @@ def _tell_unasked(arguments: argparse.Namespace, workload: Workload) -> None:
         )
     if measured:
         print(
-            f"qrelease: warning: only --numbers ask of {', '.join(measured)}: synthetic values there would follow the"
+            f"qrelease: warning: only --numbers ask of {', '.join(measured)}: synthetic values there may follow the"
             f" schema alone, whatever the numbers are; --workload marginals:{measured[0]}, beside what else is asked,"
             " has them follow counts",
             file=sys.stderr,
