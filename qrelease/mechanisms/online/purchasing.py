@@ -20,8 +20,8 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import product
+from functools import lru_cache, partial
+from itertools import chain, combinations, product
 from typing import Any, Final, Literal, final
 
 from qrelease._util.typing import Axes
@@ -148,7 +148,9 @@ class PurchasePolicy:
         self._last_sparse_price, self._last_sparse_return = 1.0, 0.0  # its return: its answers' worth over its price
         self._rent: dict[int, tuple[float, frozenset[int]]] = {}  # by order, since the last synopsis, on which columns
         self._simple = Conjunctions(max(len(self._domain), 1), weighted=True, simple=True)
+        self._is_a_simple_one = lru_cache(POLICY.cached_prices)(partial(self._simple.contains, self._domain))
         self._rent_on: dict[Axes, float] = {}  # for simple conjunctions, by columns, since a synopsis gives those
+        self._within_shown: set[Axes] = set()  # subsets of these columns, but not many more than tables are made for
         self._last_on: Axes | None = None  # the columns of the last of these, until their tables are priced
 
     # What the journal says
@@ -170,8 +172,13 @@ class PurchasePolicy:
             self._rent = {}
             given = [set(s) for s in entry["class"].get("among", [entry["axes"]])]
             self._rent_on = {s: r for s, r in self._rent_on.items() if not any(set(s) <= other for other in given)}
+            self._within_shown = set()
+            for s in self._rent_on:
+                self._show(s)
         if kind == "answers" and not self.prices.gaussian and self._is_simple(queries):
             on = tuple(entry["axes"])
+            if on not in self._rent_on:
+                self._show(on)
             self._rent_on[on] = self._rent_on.get(on, 0.0) + price_of(cost)
             self._last_on = on
         if kind in ("synopsis", "sparse"):
@@ -304,10 +311,7 @@ class PurchasePolicy:
         """
         if self.prices.gaussian or not self._rent_on or not self._is_simple(group.queries):
             return
-        shown = {*self._rent_on, group.columns}
-        paid = sum(self._rent_on.values())
-        paid_within = sum(rent for s, rent in self._rent_on.items() if set(s) <= {*group.columns})
-        for sets, rent in ((self._alike(shown), paid), (shown, paid), ({group.columns}, paid_within)):
+        for sets, rent in self._rented(group.columns):
             if not rent:
                 return
             if len(sets) > MAX_TABLE_SETS:
@@ -326,6 +330,17 @@ class PurchasePolicy:
                         yield rent, offer
                     return
 
+    def _rented(self, columns: Axes) -> Iterator[tuple[set[Axes], float]]:
+        """Sets of columns that tables may be of for a group on these, the most first, and what was paid on such."""
+        if len(self._within_shown) <= MAX_TABLE_SETS:  # else they only get more
+            shown = {*self._rent_on, columns}
+            paid, alike = sum(self._rent_on.values()), self._alike(shown)
+            yield alike, paid
+            if alike is not shown:
+                yield shown, paid
+        wide = {*columns}
+        yield {columns}, sum(rent for s, rent in self._rent_on.items() if wide.issuperset(s))
+
     def _are_near(self, among: Sequence[Axes]) -> bool:
         """Whether tables of these sets may be bought by the time that as much rent again is paid."""
         axes = tuple(sorted({a for s in among for a in s}))
@@ -337,6 +352,12 @@ class PurchasePolicy:
     def _on_tables(self, among: Sequence[Axes]) -> Conjunctions:
         """The simple conjunctions on these sets of columns."""
         return replace(self._simple, order=max(map(len, among)), among=tuple(among))
+
+    def _show(self, on: Axes) -> None:
+        """Take down the subsets of some columns, until there are too many for tables of them."""
+        subsets = chain.from_iterable(combinations(on, k) for k in range(len(on) + 1))
+        while len(self._within_shown) <= MAX_TABLE_SETS and (subset := next(subsets, None)) is not None:
+            self._within_shown.add(subset)
 
     def _alike(self, shown: set[Axes]) -> set[Axes]:
         """These sets of columns, and those with another ordered column of them all in place of one.
@@ -355,7 +376,7 @@ class PurchasePolicy:
         return found
 
     def _is_simple(self, queries: tuple[CanonicalQuery, ...]) -> bool:
-        return all(self._simple.contains(self._domain, query) for query in queries)
+        return all(map(self._is_a_simple_one, queries))
 
     def _rent_paid(self, order: int) -> tuple[float, frozenset[int]]:
         """What answers to queries of a class cost since the last synopsis, and the columns that those were on."""
