@@ -236,6 +236,8 @@ class _Loaded:
             cells = [cell_text(a, 0) for a in domain if a.size > 1][:3]
             for text in (*cells, " and ".join(cells)) if cells else ():
                 session.answer(text)
+                while session.learn():
+                    pass
             with suppress(TooLarge):
                 synthetic_records(session.synopsis, 1, "json", np.random.default_rng())
 
@@ -280,6 +282,7 @@ def _work(
         handlers = {
             each.settings.name: closing.enter_context(_office(each, limits, strangers, meter, told)) for each in loaded
         }
+        gc.freeze()  # what a worker begins with stays, too
         if first:
             print(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}", *told, sep="\n", flush=True)
         begun()

@@ -139,6 +139,7 @@ class PurchasePolicy:
         self._bought_so_far = 0  # synopses and sparse vectors
         self._thresholds: dict[tuple[Axes, int], float] = {}  # by columns and order, the rent at which to buy
         self._offer = lru_cache(POLICY.cached_prices)(self._price_offer)
+        self._least_of_tables = lru_cache(POLICY.cached_prices)(prices.least_of_tables)
         self._sparse_terms = lru_cache(POLICY.cached_prices)(self._price_sparse)
         self._credit: dict[int, int] = {}  # by the order of a group
         self._patience = 1  # doubled by each sparse vector that was not worth its price
@@ -158,6 +159,7 @@ class PurchasePolicy:
     def reprice(self, prices: Prices) -> None:
         """Use other prices from now on."""
         self.prices = prices
+        self._least_of_tables = lru_cache(POLICY.cached_prices)(prices.least_of_tables)
         self._forget_prices()
 
     def record_purchase(
@@ -264,7 +266,7 @@ class PurchasePolicy:
         no time.
         """
         on, self._last_on = self._last_on, None
-        if on and self._are_near([on]):
+        if on and self._is_near(on):
             self._offer(on, self._on_tables([on]), self._bought_so_far)
             return True
         for order in self._orders(min(self._rent, default=0)):
@@ -322,7 +324,7 @@ class PurchasePolicy:
                 continue
             queries = self._on_tables(among)
             with suppress(TooLarge):
-                if due and self.synopsis_share * self.prices.least_of_tables(self._bought_so_far, axes, queries) > rent:
+                if due and self.synopsis_share * self._least_of_tables(self._bought_so_far, axes, queries) > rent:
                     return
                 offer = self._offer(axes, queries, self._bought_so_far)
                 if offer is not None:
@@ -341,12 +343,13 @@ class PurchasePolicy:
         wide = {*columns}
         yield {columns}, sum(rent for s, rent in self._rent_on.items() if wide.issuperset(s))
 
-    def _are_near(self, among: Sequence[Axes]) -> bool:
-        """Whether tables of these sets may be bought by the time that as much rent again is paid."""
-        axes = tuple(sorted({a for s in among for a in s}))
+    def _is_near(self, on: Axes) -> bool:
+        """Whether a table of these columns may be bought by the time that as much rent again is paid."""
+        few, wide = len(self._within_shown) <= MAX_TABLE_SETS, {*on}
+        rent = sum(rent for s, rent in self._rent_on.items() if few or wide.issuperset(s))
         with suppress(TooLarge):
-            least = self.prices.least_of_tables(self._bought_so_far, axes, self._on_tables(among))
-            return self.synopsis_share * least <= 2 * sum(self._rent_on.values())
+            least = self._least_of_tables(self._bought_so_far, on, self._on_tables([on]))
+            return self.synopsis_share * least <= 2 * rent
         return False
 
     def _on_tables(self, among: Sequence[Axes]) -> Conjunctions:
