@@ -340,17 +340,19 @@ class PurchasePolicy:
             yield alike, paid
             if alike is not shown:
                 yield shown, paid
-        wide = {*columns}
-        yield {columns}, sum(rent for s, rent in self._rent_on.items() if wide.issuperset(s))
+        yield {columns}, self._rent_within(columns)
 
     def _is_near(self, on: Axes) -> bool:
-        """Whether a table of these columns may be bought by the time that as much rent again is paid."""
-        few, wide = len(self._within_shown) <= MAX_TABLE_SETS, {*on}
-        rent = sum(rent for s, rent in self._rent_on.items() if few or wide.issuperset(s))
+        """Whether a table of these columns may be bought by the time that as much rent again is paid on them."""
         with suppress(TooLarge):
             least = self._least_of_tables(self._bought_so_far, on, self._on_tables([on]))
-            return self.synopsis_share * least <= 2 * rent
+            return self.synopsis_share * least <= 2 * self._rent_within(on)
         return False
+
+    def _rent_within(self, columns: Axes) -> float:
+        """What simple conjunctions on some of these columns cost since a synopsis gave them."""
+        wide = {*columns}
+        return sum(rent for s, rent in self._rent_on.items() if wide.issuperset(s))
 
     def _on_tables(self, among: Sequence[Axes]) -> Conjunctions:
         """The simple conjunctions on these sets of columns."""
