@@ -66,6 +66,10 @@ class PolicySettings:
     credit_kept: float = 0.25
     """The part of its credit that the hypothesis keeps, rounded down, when it was wrong."""
 
+    foresight: float = 1.25
+    """Tables of some columns are priced ahead, which takes some milliseconds, when so many times what was paid on these
+    would buy them: whoever waits for that is then one in many."""
+
     cached_prices: int = 256
     """Prices of each kind that are remembered until the next synopsis or sparse vector is bought."""
 
@@ -343,10 +347,10 @@ class PurchasePolicy:
         yield {columns}, self._rent_within(columns)
 
     def _is_near(self, on: Axes) -> bool:
-        """Whether a table of these columns may be bought by the time that as much rent again is paid on them."""
+        """Whether a table of these columns may be bought soon."""
         with suppress(TooLarge):
             least = self._least_of_tables(self._bought_so_far, on, self._on_tables([on]))
-            return self.synopsis_share * least <= 2 * self._rent_within(on)
+            return self.synopsis_share * least <= POLICY.foresight * self._rent_within(on)
         return False
 
     def _rent_within(self, columns: Axes) -> float:
