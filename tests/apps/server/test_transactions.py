@@ -59,6 +59,34 @@ def test_the_file_alone_has_what_was_answered_soon_after(path):
             transactions.stop()
 
 
+def test_the_file_is_not_brought_up_to_date_in_each_pause(path, monkeypatch):
+    """It waits for the disk, and would hold up who asks next."""
+    with Ledger.open(path, PureDP(1.0)) as ledger:
+        tidied: list[float] = []
+        whole = ledger.store.tidy
+
+        def tidy():
+            tidied.append(time.monotonic())
+            whole()
+
+        monkeypatch.setattr(ledger.store, "tidy", tidy)
+        transactions = Transactions(ledger, Idle, path.with_name("turn"))
+        transactions.start()
+        try:
+            begun = time.monotonic()
+            for _ in range(30):
+                asyncio.run(transactions.do(lambda _: ledger.charge(PureDP(0.01), "a query"), 60.0))
+                time.sleep(10 * SETTINGS.pause_seconds)
+            most = (time.monotonic() - begun) / (SETTINGS.tidying_seconds / 2)
+            assert len(tidied) <= most < 30
+            until = time.monotonic() + 60
+            while not tidied and time.monotonic() < until:
+                time.sleep(0.01)
+            assert tidied
+        finally:
+            transactions.stop()
+
+
 @pytest.fixture
 def transactions(path):
     with Ledger.open(path, PureDP(1.0)) as ledger:
