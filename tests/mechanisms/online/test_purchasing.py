@@ -21,8 +21,7 @@ from sessions import (
 from worlds import BOTH, coded, random_table
 
 from qrelease.data.table import Table
-from qrelease.mechanisms.online.prices import Prices
-from qrelease.mechanisms.online.purchasing import POLICY, PurchasePolicy
+from qrelease.mechanisms.online.purchasing import POLICY
 from qrelease.mechanisms.online.session import Online
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, PureDP, zcdp_epsilon
@@ -201,29 +200,24 @@ def test_tables_of_the_last_columns_are_priced_while_there_is_time(priced_synops
     assert busy > idle == 0
 
 
-def test_sets_that_are_too_many_for_tables_are_not_tried_and_what_is_bought_is_the_same(monkeypatch):
-    """Against a policy that looks anew, each time, whether the sets that were shown are too many."""
+def test_where_too_many_sets_were_shown_tables_are_of_the_columns_that_are_asked_about():
+    """Bought when what was paid on these columns, and on some of them, is the share of their price: not before."""
     domain, rng = coded(*[3] * 8), np.random.default_rng(1)
     sets = [*combinations("abcdefgh", 5)]
-    widest: list[int] = []  # how many sets tables were of whose price was looked at
-    whole = Prices.least_of_tables
-
-    def least(prices, number, axes, conjunctions):
-        widest.append(len(conjunctions.among))
-        return whole(prices, number, axes, conjunctions)
-
     spread = [" and ".join(f"{name} = {rng.integers(3)}" for name in sets[i]) for i in rng.permutation(len(sets))[:30]]
-    texts = [*spread, *(f"a = {i} and b = {j} and c = {k}" for i, j, k in product(range(3), repeat=3))]
-
-    def stream():
-        widest.clear()
-        with opened(ONLINE, PureDP(100.0), table=random_table(domain, 4_000, 1)) as session:
-            return [session.answer(text).source for text in texts], session.spent
-
-    monkeypatch.setattr(Prices, "least_of_tables", least)
-    found, seen = stream(), max(widest)
-    monkeypatch.setattr(PurchasePolicy, "_show", lambda policy, on: None)
-    assert stream() == found
-    assert "synopsis" not in found[0][:30]
-    assert "synopsis" in found[0][30:]  # of those three columns alone
-    assert seen < 24 < max(widest)
+    few = [f"b = {j} and c = {k}" for j, k in product(range(3), repeat=2)][:4]
+    texts = [f"a = {i} and b = {j} and c = {k}" for i, j, k in product(range(3), repeat=3)]
+    with opened(ONLINE, PureDP(100.0), table=random_table(domain, 4_000, 1)) as session:
+        assert {session.answer(text).source for text in (*spread, *few)} == {"measured"}
+        prices, rent = state_of(session).prices, len(few) * state_of(session).prices.alone
+        asked = Conjunctions(3, weighted=True, simple=True, among=((0, 1, 2),))
+        due = POLICY.synopsis_share * prices.tables(0, (0, 1, 2), asked).cost.epsilon
+        for text in texts:
+            answer = session.answer(text)
+            assert (answer.source == "synopsis") == (rent >= due), text
+            if answer.source == "synopsis":
+                break
+            rent += answer.cost.epsilon
+        assert rent < due + prices.alone
+        assert answer.cost == prices.tables(0, (0, 1, 2), asked).cost
+        assert session.answer(texts[-1]).cost is session.answer("a = 2").cost is None
