@@ -67,8 +67,8 @@ class PolicySettings:
     """The part of its credit that the hypothesis keeps, rounded down, when it was wrong."""
 
     foresight: float = 1.25
-    """Tables of some columns are priced ahead when so many times what was paid on these would buy them: sooner, it would
-    often be done for nothing, and hold up who asks meanwhile for some milliseconds."""
+    """Tables of some columns are priced ahead when so many times what was paid on these would buy them: sooner, it
+    would often be done for nothing, and hold up who asks meanwhile for some milliseconds."""
 
     cached_prices: int = 256
     """Prices of each kind that are remembered until the next synopsis or sparse vector is bought."""
