@@ -20,8 +20,9 @@ A table of 100 000 records, made up; all clients and the server share this machi
 After the last two the books are compared: what was answered with what the ledger's file holds, key by key and byte by
 byte, and the costs of the answers with what was spent. Ends with 1 if they do not agree. Each paid answer waits for one
 fsync at least: `fsync` is what one takes, of a page written to a file's end, just before and just after, on the same
-disk; and `ratio`, p99 over p99. `idle` is how many cores nobody used before it began: where they are fewer than all,
-latencies are those of a machine that does something else.
+disk; and `ratio`, p99 over p99. `cpu_ms` is the processor time of the workers for each request, which depends less than
+latencies do on what else the machine does. `idle` is how many cores nobody used before it began: where they are fewer
+than all, latencies are those of a machine that does something else.
 """
 
 import argparse
@@ -152,6 +153,11 @@ class Server:
         with contextlib.suppress(FileNotFoundError):
             return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         return []
+
+    def cpu(self) -> float:
+        """Seconds of processor time that its workers took so far."""
+        stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self.children()]
+        return sum(int(user) + int(system) for user, system in (s[11:13] for s in stats)) / os.sysconf("SC_CLK_TCK")
 
     def __enter__(self) -> Self:
         make_table(self.folder, self.columns)
@@ -332,11 +338,13 @@ async def phase(server: Server, clients: int, requests: int, stream: Stream, log
 
 async def paid(servers: int, requests: int, columns: int, workers: int, clients: int, pause: float) -> dict[str, Any]:
     """Each query for the first time."""
-    log, disk, idle, took = Log(), Log(), idle_cores(), 0.0
+    log, disk, idle, took, cpu = Log(), Log(), idle_cores(), 0.0, 0.0
     for _ in range(servers):
         with tempfile.TemporaryDirectory() as folder, Server(Path(folder), workers, columns, STORM) as server:
             fsyncs(Path(folder), disk)
+            before = server.cpu()
             took += await load(server, clients, requests, fresh(iter(conditions(columns, requests))), log, pause)
+            cpu += server.cpu() - before
             fsyncs(Path(folder), disk)
     asked = {"clients": clients, "pause_s": pause, **log.statuses, "per_second": round(servers * requests / took)}
     answered, synced = quantiles(log), quantiles(disk)
@@ -345,6 +353,7 @@ async def paid(servers: int, requests: int, columns: int, workers: int, clients:
         **answered,
         "fsync": synced,
         "ratio": round(answered["p99_ms"] / synced["p99_ms"], 2),
+        "cpu_ms": round(1e3 * cpu / (servers * requests), 2),
         "idle": idle,
     }
 

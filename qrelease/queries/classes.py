@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import combinations
 from math import comb, prod
+from operator import and_
 from typing import Any, Final, final
 
 import numpy as np
@@ -24,9 +25,14 @@ MAX_KINDS: Final = 1 << 18
 
 
 def maximal_sets(sets: Iterable[Axes]) -> list[Axes]:
-    """Those sets of columns that are in no other of them, in the order given."""
-    bits = {s: sum(1 << a for a in s) for s in sets}
-    return [s for s, b in bits.items() if not any(b & other == b != other for other in bits.values())]
+    """Those sets of columns, each ascending, that are in no other of them, in the order given."""
+    listed = [*dict.fromkeys(sets)]
+    having: dict[int, int] = {}  # by column, the sets that have it, as bits
+    for i, s in enumerate(listed):
+        for a in s:
+            having[a] = having.get(a, 0) | 1 << i
+    around = [reduce(and_, map(having.__getitem__, s), (1 << len(listed)) - 1) for s in listed]
+    return [s for i, s in enumerate(listed) if around[i] == 1 << i]
 
 
 @final
@@ -107,7 +113,7 @@ class Conjunctions:
     def _admits(self, attribute: Attribute, admitted: Mask) -> bool:
         """Whether a condition of the class may admit just these values of one column."""
         if self.simple:
-            ends = int(np.count_nonzero(admitted != np.roll(admitted, 1)))
+            ends = int(np.count_nonzero(admitted[1:] != admitted[:-1])) + int(admitted[0] != admitted[-1])
             return ends == 2 if attribute.ordered else int(np.count_nonzero(admitted)) == 1
         return not (self.ranges and attribute.ordered) or _is_range(admitted)
 

@@ -11,7 +11,7 @@ from worlds import coded
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.queries.canonical import canonical_name
-from qrelease.queries.classes import Conjunctions, Parities, class_from_json
+from qrelease.queries.classes import Conjunctions, Parities, class_from_json, maximal_sets
 
 BOXES = [box(sets) for sets in itertools.product(*(subsets(n) for n in DOMAIN.shape))]
 
@@ -53,6 +53,16 @@ def test_a_class_of_simple_conditions_has_the_queries_that_there_are():
     ways = {a: sum(simple.ways(domain.attributes[a])) for a in range(3)}
     assert ways == {0: 3, 1: 20, 2: 2}
     assert class_from_json(json.loads(json.dumps(simple.to_json()))) == simple
+
+
+def test_maximal_sets_are_those_in_no_other():
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        columns = int(rng.integers(1, 9))
+        drawn = [tuple(np.flatnonzero(rng.random(columns) < 0.4).tolist()) for _ in range(rng.integers(0, 40))]
+        kept = [s for s in dict.fromkeys(drawn) if not any({*s} < {*other} for other in drawn)]
+        assert maximal_sets(drawn) == kept
+        assert sorted(maximal_sets(reversed(drawn))) == sorted(kept)
 
 
 def test_parities_are_a_class_too():

@@ -183,6 +183,14 @@ class Handlers:
             self.meter.answered(endpoint.name, response.status_code, time.monotonic() - begun)
         return response
 
+    def rehearse(self) -> None:
+        """Do once what a request needs before its transaction, so that no analyst waits while it is made ready."""
+        self._door.holder("")
+        for query in self._public.examples.queries:
+            question = read_question(self._public.domain, query)
+            if isinstance(question, Question):
+                _ = question.group, question.texts
+
     async def account(self) -> Account | None:
         """The session's; None while nobody can tell."""
         try:

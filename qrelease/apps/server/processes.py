@@ -219,10 +219,14 @@ class _Loaded:
         """No analyst shall wait while kernels and prices are loaded, nor while a fork makes the pages its own."""
         import numpy as np
 
+        from qrelease.apps.server.questions import read_question
+        from qrelease.apps.server.service import Service
+        from qrelease.apps.server.shapes import Query
         from qrelease.apps.server.synthetic import synthetic_records
         from qrelease.data.conditions import cell_text
         from qrelease.data.table import Table
         from qrelease.privacy import ApproxDP, PureDP
+        from qrelease.privacy.analysts import Analysts
         from qrelease.privacy.ledger import Ledger
         from qrelease.release.curator import Curator
 
@@ -232,10 +236,17 @@ class _Loaded:
         mechanism = replace(self.mechanism, alpha=alpha, declared=None)
         made_up = Table(domain, (np.zeros(math.ceil(1000 / alpha), np.uint8),) * len(domain))
         with Ledger.open(None, enough, neighbours=neighbours) as ledger:
-            session = Curator(made_up, ledger).open(mechanism, enough)
+            session, analysts = Curator(made_up, ledger).open(mechanism, enough), Analysts(ledger)
+            analysts.add("nobody", enough)
+            service = Service(session, analysts)
             cells = [cell_text(a, 0) for a in domain if a.size > 1][:3]
             for text in (*cells, " and ".join(cells)) if cells else ():
-                session.answer(text)
+                asked = read_question(domain, Query(where=text))
+                with service.together():
+                    service.catch_up()
+                    service.ask("nobody", text, text, [asked])
+                while service.learn():
+                    pass
             with suppress(TooLarge):
                 synthetic_records(session.synopsis, 1, "json", np.random.default_rng())
 
@@ -280,6 +291,7 @@ def _work(
         handlers = {
             each.settings.name: closing.enter_context(_office(each, limits, strangers, meter, told)) for each in loaded
         }
+        gc.freeze()  # what a worker begins with stays, too
         if first:
             print(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}", *told, sep="\n", flush=True)
         begun()
@@ -353,7 +365,9 @@ def _office(
         closing.callback(transactions.stop)
         told.append(outlook(opened[0]) if settings.name is None else f"{settings.name}: {outlook(opened[0])}")
         public = PublicFacts.of(table.domain, ledger, mechanism)
-        yield Handlers(transactions, Analysts(door), public, limits, own, strangers)
+        handlers = Handlers(transactions, Analysts(door), public, limits, own, strangers)
+        handlers.rehearse()
+        yield handlers
 
 
 def outlook(session: OnlineSession) -> str:

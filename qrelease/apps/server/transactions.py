@@ -56,7 +56,8 @@ class TransactionSettings:
 
     tidying_seconds: float = 1.0
     """Seconds after which the ledger is tidied up where there was no pause to do it in: what its file does not have
-    without its log is younger than that."""
+    without its log is younger than that. Before half of them are over it is not tidied up in a pause either, since
+    that waits for the disk twice, and in a pause after each answer the next one would often wait for it."""
 
     max_waiting: int = 1024
     """Requests that may queue up; further ones are told to try again."""
@@ -164,7 +165,7 @@ class Transactions:
                 with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
                     done[0].loop.call_soon_threadsafe(_deliver, done, outcomes)
                 self._untidy_since = self._untidy_since or time.monotonic()
-                if time.monotonic() > self._untidy_since + SETTINGS.tidying_seconds:
+                if self._untidy_for > SETTINGS.tidying_seconds:
                     self._tidy()
         finally:
             if descriptor is not None:
@@ -237,7 +238,7 @@ class Transactions:
             self._service.catch_up()
             while self._idle and self._service.learn():
                 learned = True
-            if self._untidy_since is not None and self._idle:
+            if self._untidy_for > SETTINGS.tidying_seconds / 2 and self._idle:
                 self._tidy()
         except LedgerError as error:
             log.error("%s", error)
@@ -246,6 +247,11 @@ class Transactions:
             log.error("a fault: %s", type(error).__name__)
             self._service = None
         return learned
+
+    @property
+    def _untidy_for(self) -> float:
+        """Seconds since the first transaction that the ledger was not tidied up after."""
+        return 0.0 if self._untidy_since is None else time.monotonic() - self._untidy_since
 
     def _tidy(self) -> None:
         self._untidy_since = None

@@ -20,8 +20,8 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import product
+from functools import lru_cache, partial
+from itertools import chain, combinations, product
 from typing import Any, Final, Literal, final
 
 from qrelease._util.typing import Axes
@@ -65,6 +65,10 @@ class PolicySettings:
 
     credit_kept: float = 0.25
     """The part of its credit that the hypothesis keeps, rounded down, when it was wrong."""
+
+    foresight: float = 1.25
+    """Tables of some columns are priced ahead when so many times what was paid on these would buy them: sooner, it
+    would often be done for nothing, and hold up who asks meanwhile for some milliseconds."""
 
     cached_prices: int = 256
     """Prices of each kind that are remembered until the next synopsis or sparse vector is bought."""
@@ -139,6 +143,7 @@ class PurchasePolicy:
         self._bought_so_far = 0  # synopses and sparse vectors
         self._thresholds: dict[tuple[Axes, int], float] = {}  # by columns and order, the rent at which to buy
         self._offer = lru_cache(POLICY.cached_prices)(self._price_offer)
+        self._least_of_tables = lru_cache(POLICY.cached_prices)(prices.least_of_tables)
         self._sparse_terms = lru_cache(POLICY.cached_prices)(self._price_sparse)
         self._credit: dict[int, int] = {}  # by the order of a group
         self._patience = 1  # doubled by each sparse vector that was not worth its price
@@ -148,7 +153,9 @@ class PurchasePolicy:
         self._last_sparse_price, self._last_sparse_return = 1.0, 0.0  # its return: its answers' worth over its price
         self._rent: dict[int, tuple[float, frozenset[int]]] = {}  # by order, since the last synopsis, on which columns
         self._simple = Conjunctions(max(len(self._domain), 1), weighted=True, simple=True)
+        self._is_a_simple_one = lru_cache(POLICY.cached_prices)(partial(self._simple.contains, self._domain))
         self._rent_on: dict[Axes, float] = {}  # for simple conjunctions, by columns, since a synopsis gives those
+        self._within_shown: set[Axes] = set()  # subsets of these columns, but not many more than tables are made for
         self._last_on: Axes | None = None  # the columns of the last of these, until their tables are priced
 
     # What the journal says
@@ -156,6 +163,7 @@ class PurchasePolicy:
     def reprice(self, prices: Prices) -> None:
         """Use other prices from now on."""
         self.prices = prices
+        self._least_of_tables = lru_cache(POLICY.cached_prices)(prices.least_of_tables)
         self._forget_prices()
 
     def record_purchase(
@@ -170,8 +178,13 @@ class PurchasePolicy:
             self._rent = {}
             given = [set(s) for s in entry["class"].get("among", [entry["axes"]])]
             self._rent_on = {s: r for s, r in self._rent_on.items() if not any(set(s) <= other for other in given)}
+            self._within_shown = set()
+            for s in self._rent_on:
+                self._show(s)
         if kind == "answers" and not self.prices.gaussian and self._is_simple(queries):
             on = tuple(entry["axes"])
+            if on not in self._rent_on:
+                self._show(on)
             self._rent_on[on] = self._rent_on.get(on, 0.0) + price_of(cost)
             self._last_on = on
         if kind in ("synopsis", "sparse"):
@@ -257,7 +270,7 @@ class PurchasePolicy:
         no time.
         """
         on, self._last_on = self._last_on, None
-        if on and self._are_near([on]):
+        if on and self._is_near(on):
             self._offer(on, self._on_tables([on]), self._bought_so_far)
             return True
         for order in self._orders(min(self._rent, default=0)):
@@ -304,10 +317,7 @@ class PurchasePolicy:
         """
         if self.prices.gaussian or not self._rent_on or not self._is_simple(group.queries):
             return
-        shown = {*self._rent_on, group.columns}
-        paid = sum(self._rent_on.values())
-        paid_within = sum(rent for s, rent in self._rent_on.items() if set(s) <= {*group.columns})
-        for sets, rent in ((self._alike(shown), paid), (shown, paid), ({group.columns}, paid_within)):
+        for sets, rent in self._rented(group.columns):
             if not rent:
                 return
             if len(sets) > MAX_TABLE_SETS:
@@ -318,7 +328,7 @@ class PurchasePolicy:
                 continue
             queries = self._on_tables(among)
             with suppress(TooLarge):
-                if due and self.synopsis_share * self.prices.least_of_tables(self._bought_so_far, axes, queries) > rent:
+                if due and self.synopsis_share * self._least_of_tables(self._bought_so_far, axes, queries) > rent:
                     return
                 offer = self._offer(axes, queries, self._bought_so_far)
                 if offer is not None:
@@ -326,17 +336,37 @@ class PurchasePolicy:
                         yield rent, offer
                     return
 
-    def _are_near(self, among: Sequence[Axes]) -> bool:
-        """Whether tables of these sets may be bought by the time that as much rent again is paid."""
-        axes = tuple(sorted({a for s in among for a in s}))
+    def _rented(self, columns: Axes) -> Iterator[tuple[set[Axes], float]]:
+        """Sets of columns that tables may be of for a group on these, the most first, and what was paid on such."""
+        if len(self._within_shown) <= MAX_TABLE_SETS:  # else they only get more
+            shown = {*self._rent_on, columns}
+            paid, alike = sum(self._rent_on.values()), self._alike(shown)
+            yield alike, paid
+            if alike is not shown:
+                yield shown, paid
+        yield {columns}, self._rent_within(columns)
+
+    def _is_near(self, on: Axes) -> bool:
+        """Whether a table of these columns may be bought soon."""
         with suppress(TooLarge):
-            least = self.prices.least_of_tables(self._bought_so_far, axes, self._on_tables(among))
-            return self.synopsis_share * least <= 2 * sum(self._rent_on.values())
+            least = self._least_of_tables(self._bought_so_far, on, self._on_tables([on]))
+            return self.synopsis_share * least <= POLICY.foresight * self._rent_within(on)
         return False
+
+    def _rent_within(self, columns: Axes) -> float:
+        """What simple conjunctions on some of these columns cost since a synopsis gave them."""
+        wide = {*columns}
+        return sum(rent for s, rent in self._rent_on.items() if wide.issuperset(s))
 
     def _on_tables(self, among: Sequence[Axes]) -> Conjunctions:
         """The simple conjunctions on these sets of columns."""
         return replace(self._simple, order=max(map(len, among)), among=tuple(among))
+
+    def _show(self, on: Axes) -> None:
+        """Take down the subsets of some columns, until there are too many for tables of them."""
+        subsets = chain.from_iterable(combinations(on, k) for k in range(len(on) + 1))
+        while len(self._within_shown) <= MAX_TABLE_SETS and (subset := next(subsets, None)) is not None:
+            self._within_shown.add(subset)
 
     def _alike(self, shown: set[Axes]) -> set[Axes]:
         """These sets of columns, and those with another ordered column of them all in place of one.
@@ -355,7 +385,7 @@ class PurchasePolicy:
         return found
 
     def _is_simple(self, queries: tuple[CanonicalQuery, ...]) -> bool:
-        return all(self._simple.contains(self._domain, query) for query in queries)
+        return all(map(self._is_a_simple_one, queries))
 
     def _rent_paid(self, order: int) -> tuple[float, frozenset[int]]:
         """What answers to queries of a class cost since the last synopsis, and the columns that those were on."""

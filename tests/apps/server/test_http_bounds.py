@@ -162,7 +162,7 @@ def test_connections_that_do_not_read_their_answers_lock_nobody_out(path):
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(path):
-    with worker(path, limits=Limits(seconds=0.05)) as app:
+    with worker(path, limits=Limits(seconds=0.5)) as app:  # so long the look-up of the token may take, too
         ada = Client(app, admit(path, "ada"))
         headers = {"content-type": "application/json", "idempotency-key": "k"}
         problem(asyncio.run(ada.exchange("POST", "/v1/query", [b"{", None], headers)), 408)

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from qrelease.apps.server.transactions import SETTINGS, Busy, Transactions
+from qrelease.errors import LedgerError
 from qrelease.privacy import PureDP
 from qrelease.privacy.ledger import Ledger
 
@@ -29,18 +30,18 @@ class Idle:
         return False
 
 
+def spent_in_a_copy(path):
+    with Ledger.open(shutil.copy(path, path.with_name("copy.ledger"))) as copy:
+        return copy.spent
+
+
 def test_the_file_alone_has_what_was_answered_soon_after(path):
-    """In the next pause, or within a second where there is none; until then the log has it."""
-
-    def spent_in_a_copy():
-        with Ledger.open(shutil.copy(path, path.with_name("copy.ledger"))) as copy:
-            return copy.spent
-
+    """In a pause, or within a second where there is none; until then the log has it."""
     with Ledger.open(path, PureDP(1.0)) as ledger:
 
         def charge(_):
             ledger.charge(PureDP(0.25), "a query")
-            return spent_in_a_copy()
+            return spent_in_a_copy(path)
 
         transactions = Transactions(ledger, Idle, path.with_name("turn"))
         transactions.start()
@@ -48,13 +49,30 @@ def test_the_file_alone_has_what_was_answered_soon_after(path):
             with transactions.coming():  # no pause
                 assert asyncio.run(transactions.do(charge, 60.0)) is None
                 until = time.monotonic() + 60
-                while spent_in_a_copy() is None and time.monotonic() < until:
+                while spent_in_a_copy(path) is None and time.monotonic() < until:
                     asyncio.run(transactions.do(lambda _: time.sleep(0.05), 60.0))
-                assert spent_in_a_copy() == PureDP(0.25)
+                assert spent_in_a_copy(path) == PureDP(0.25)
                 assert asyncio.run(transactions.do(charge, 60.0)) == PureDP(0.25)
-            while spent_in_a_copy() == PureDP(0.25) and time.monotonic() < until:
+            while spent_in_a_copy(path) == PureDP(0.25) and time.monotonic() < until:
                 time.sleep(0.05)
-            assert spent_in_a_copy() == PureDP(0.5)
+            assert spent_in_a_copy(path) == PureDP(0.5)
+        finally:
+            transactions.stop()
+
+
+def test_the_file_is_not_brought_up_to_date_in_each_pause(path):
+    """It waits for the disk, and would hold up who asks next."""
+    with Ledger.open(path, PureDP(1.0)) as ledger:
+        transactions = Transactions(ledger, Idle, path.with_name("turn"))
+        transactions.start()
+        try:
+            begun, times = time.monotonic(), 0
+            for _ in range(20):
+                asyncio.run(transactions.do(lambda _: ledger.charge(PureDP(0.01), "a query"), 60.0))
+                time.sleep(10 * SETTINGS.pause_seconds)
+                with contextlib.suppress(LedgerError):  # it was copied just when it was brought up to date
+                    times += spent_in_a_copy(path) == ledger.spent
+            assert times <= (time.monotonic() - begun) / (SETTINGS.tidying_seconds / 2)
         finally:
             transactions.stop()
 

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -197,3 +198,26 @@ def test_tables_of_the_last_columns_are_priced_while_there_is_time(priced_synops
     (idle, spent_idle), (busy, spent_busy) = stream(idle=True), stream(idle=False)
     assert spent_idle == spent_busy
     assert busy > idle == 0
+
+
+def test_where_too_many_sets_were_shown_tables_are_of_the_columns_that_are_asked_about():
+    """Bought when what was paid on these columns, and on some of them, is the share of their price: not before."""
+    domain, rng = coded(*[3] * 8), np.random.default_rng(1)
+    sets = [*combinations("abcdefgh", 5)]
+    spread = [" and ".join(f"{name} = {rng.integers(3)}" for name in sets[i]) for i in rng.permutation(len(sets))[:30]]
+    few = [f"b = {j} and c = {k}" for j, k in product(range(3), repeat=2)][:4]
+    texts = [f"a = {i} and b = {j} and c = {k}" for i, j, k in product(range(3), repeat=3)]
+    with opened(ONLINE, PureDP(100.0), table=random_table(domain, 4_000, 1)) as session:
+        assert {session.answer(text).source for text in (*spread, *few)} == {"measured"}
+        prices, rent = state_of(session).prices, len(few) * state_of(session).prices.alone
+        asked = Conjunctions(3, weighted=True, simple=True, among=((0, 1, 2),))
+        due = POLICY.synopsis_share * prices.tables(0, (0, 1, 2), asked).cost.epsilon
+        for text in texts:
+            answer = session.answer(text)
+            assert (answer.source == "synopsis") == (rent >= due), text
+            if answer.source == "synopsis":
+                break
+            rent += answer.cost.epsilon
+        assert rent < due + prices.alone
+        assert answer.cost == prices.tables(0, (0, 1, 2), asked).cost
+        assert session.answer(texts[-1]).cost is session.answer("a = 2").cost is None
