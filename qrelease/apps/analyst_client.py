@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 
 import numpy as np
 
+from qrelease._util.brief import brief
 from qrelease._util.validate import whole
-from qrelease.apps.brief import brief
 from qrelease.apps.client_http import Address, Wire
 from qrelease.errors import InvalidInput, ServiceError
 from qrelease.privacy.costs import Cost, check_cost, cost_from_json

@@ -27,7 +27,8 @@ def test_a_forecast_is_one_line():
     assert len({*known}) > 1
     assert forecast(records, wide, cost, None) == (
         f"{BEGIN} takes about {known[0]} s with 10,000, {known[1]} s with 100,000, {known[2]} s with 1,000,000 or"
-        f" {known[3]} s with 10,000,000 records (--records N, where that is public: for N), and {memory.size(records.memory(wide))} of memory"
+        f" {known[3]} s with 10,000,000 records (--records N, where that is public: for N),"
+        f" and {memory.size(records.memory(wide))} of memory"
     )
 
 
