@@ -312,7 +312,18 @@ class Ledger:
         }
 
     def times_left(self, cost: Cost) -> int:
-        """How often the same cost can still be charged, one after another; 0 where this total never holds its kind."""
+        """How often the same cost can still be charged, one after another.
+
+        Parameters
+        ----------
+        cost : Cost
+            What each charge is to be of.
+
+        Returns
+        -------
+        int
+            At most 10^9; 0 where this total never holds such a cost.
+        """
         return times_left(*self._state(), cost)
 
     @property

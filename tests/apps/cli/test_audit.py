@@ -39,7 +39,7 @@ def test_a_statistic_is_told_how_it_is_audited(named: str, capsys: pytest.Captur
 
 
 def test_a_statistic_is_audited_by_a_function_as_the_help_says(
-    in_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    in_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A sum of 0..3 whose claim is a tenth of what it is charged."""
     (in_folder / "summing.py").write_text(
@@ -48,7 +48,6 @@ def test_a_statistic_is_audited_by_a_function_as_the_help_says(
         "    with qr.Ledger.open(None, qr.PureDP(5.0)) as ledger:\n"
         "        return qr.Curator(table, ledger, entropy).estimate(qr.Sum('a'), qr.PureDP(5.0)).value\n"
     )
-    monkeypatch.syspath_prepend(str(in_folder))
     given = ["audit", "summing:summed", "--first", "[1, 3]", "--second", "[1]", "--samples", "150"]
     assert main([*given, "--insecure-seed", "1", "--epsilon", "5"]) == 0
     assert main([*given, "--insecure-seed", "1", "--epsilon", "0.5"]) == 1
