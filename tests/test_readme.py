@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import qrelease as qr
+from qrelease.data.predicates import parse
 from qrelease.data.schema import load
 from qrelease.data.structural_zeros import narrowed
 
@@ -22,7 +23,7 @@ def blocks(file: Path, language: str) -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with a people.csv that the commands of the README fit."""
-    rows = (f"{18 + i % 70},{('<=50K', '>50K')[i % 3 == 0]},{'FM'[i % 2]}" for i in range(900))
+    rows = (f"{18 + i % 70},{('<=50K', '>50K')[i % 3 == 0]},{('Female', 'Male')[i % 2]}" for i in range(900))
     (tmp_path / "people.csv").write_text("age,income,sex\n" + "\n".join(rows) + "\n")
     return tmp_path
 
@@ -67,6 +68,14 @@ def test_the_python_blocks_run(folder: Path) -> None:
     assert [answer.count(" to ") for answer in answers] == [0, 0, 1, 1]
     assert last.startswith("spent ")
     assert shown.count("quoted: free") == 1
+
+
+def test_the_conditions_that_it_shows_can_be_asked_of_the_bundled_data() -> None:
+    text = README.read_text(encoding="utf-8")
+    shown = re.findall(r'"where": "([^"]+)"', text) + re.findall(r'qrelease answer people-release "([^":]+)"', text)
+    assert len(shown) == 3
+    domain = qr.data.adult().domain
+    assert all(parse(condition, domain).mask().any() for condition in shown)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 
 import numpy as np
 
+from qrelease._util.brief import brief
 from qrelease._util.validate import whole
-from qrelease.apps.brief import brief
 from qrelease.apps.client_http import Address, Wire
 from qrelease.errors import InvalidInput, ServiceError
 from qrelease.privacy.costs import Cost, check_cost, cost_from_json
@@ -130,7 +130,8 @@ class ServedBudget:
     """An analyst's account, and the whole service's; nothing spent, or left, is None.
 
     `left` is the largest cost of the total's kind that can still be bought; `note` says why it is less than what the
-    total has more than was spent, where it is.
+    total has more than was spent, where it is. `answers` is about how many more counts that have to be paid for both
+    accounts still buy, at the present price of one by itself; None from a server that does not say.
     """
 
     name: str
@@ -142,6 +143,7 @@ class ServedBudget:
     left: Cost | None = None
     server_left: Cost | None = None
     note: str = ""
+    answers: int | None = None
 
     __repr__ = brief
 
@@ -298,6 +300,7 @@ class AnalystClient:
             ]
             (total, spent, left), (server_total, server_spent, server_left) = accounts
             note = own.get("note", "") or server.get("note", "")
+            both = [account["answers"] for account in (own, server) if "answers" in account]
             return ServedBudget(
                 found["name"],
                 found["requests"],
@@ -308,6 +311,7 @@ class AnalystClient:
                 left,
                 server_left,
                 note,
+                min(both, default=None),
             )
 
     def quote(self, questions: Sequence[QuestionForm]) -> list[ServedQuote]:

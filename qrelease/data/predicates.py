@@ -275,7 +275,7 @@ class _Parser:
     """Recursive descent over the tokens; the depth of nesting is bounded."""
 
     def __init__(self, text: str, domain: Domain, learned: Collection[str] = ()) -> None:
-        self.domain, self.learned = domain, learned
+        self.text, self.domain, self.learned = text, domain, learned
         if like_question(text, domain.names):
             raise InvalidInput(
                 f"{quoted(text.strip())} is a question about numbers, as it has a colon, and no condition:"
@@ -321,6 +321,16 @@ class _Parser:
         """How one asks for missing values, where the next word seems to mean these; else nothing."""
         means = self.now[1].lower() in (*MISSING_MARKS, "missing", "empty")
         return conditions.how_to_ask_for_missing(attribute.name) if means and self.now[0] != "end" else ""
+
+    def _about_quotes(self, attribute: Attribute) -> str:
+        """How a category that begins with a sign is written, where it stands here without quotes; else nothing."""
+        kind, sign, position = self.now
+        rest = "".join(self.text[position - 1 :].split())
+        signed = (
+            (code, "".join(text.split())) for code, text in enumerate(attribute.categories) if text[:1] == sign[:1]
+        )
+        begun = [(len(text), code) for code, text in signed if kind == "sign" and rest.startswith(text)]
+        return f": did you mean {conditions.cell_text(attribute, max(begun)[1])}?" if begun else ""
 
     def _condition(self, depth: int) -> _Node:
         clauses = [self._clause(depth)]
@@ -436,7 +446,8 @@ class _Parser:
     def _value(self, attribute: Attribute) -> WrittenValue:
         kind, text, _ = self.now
         if kind not in ("bare", "quoted", "name"):
-            self._fail("a value (one with spaces or signs goes in quotes)", self._about_missing(attribute))
+            more = self._about_missing(attribute) or self._about_quotes(attribute)
+            self._fail("a value (one with spaces or signs goes in quotes)", more)
         self.now = next(self.rest)
         return WrittenValue(text, quoted=kind != "bare")
 

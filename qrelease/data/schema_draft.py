@@ -744,12 +744,11 @@ def _propose_bins(entry: Table, column: _Column) -> int:
     elif (step := _step(column)) and column.most_share:
         entry.add(tomlkit.comment(_shares(column)))
         bins = share_bins(column.most_share, column.places, step)
-        _add_grid(entry, column, Fraction(0), column.most_share + step * (step.denominator == 1), step)
+        _add_grid(entry, column, *_limits(column, step), step)
     else:
         entry.add(tomlkit.comment(_rounded(column)))
         bins = number_bins(column.low, column.high, column.places, step)
-        ends = (bins["start"], bins["stop"]) if isinstance(bins, dict) else (bins[0], bins[-1])
-        low, high = map(exact_number, ends)
+        low, high = _limits(column, step)
         if step and high - low > step:
             _add_grid(entry, column, low, high, step)
     if isinstance(bins, list):
@@ -763,6 +762,15 @@ def _propose_bins(entry: Table, column: _Column) -> int:
     entry.add(tomlkit.comment("values beyond the limits count as the nearest bin; error refuses them instead"))
     entry.add("outside", "clip")
     return bins if isinstance(bins, int) else len(edges_of(bins, entry["kind"])) - 1
+
+
+def _limits(column: _Column, step: Fraction) -> tuple[Fraction, Fraction]:
+    """Where the bins of numbers begin and end, whether bins are proposed or are to be learned between them."""
+    if column.most_share and step:
+        return Fraction(0), column.most_share + step * (step.denominator == 1)
+    bins = number_bins(column.low, column.high, column.places, step)
+    low, high = (bins["start"], bins["stop"]) if isinstance(bins, dict) else (bins[0], bins[-1])
+    return exact_number(low), exact_number(high)
 
 
 def _add_grid(entry: Table, column: _Column, low: Fraction, high: Fraction, step: Fraction) -> None:
@@ -801,16 +809,16 @@ def _places_after_point(column: _Column) -> int:
 def _propose_grid(entry: Table, column: _Column) -> int:
     """Limits and a step, and bins that are to be learned where the grid has many points."""
     low, high, width = even(column.low, column.high, Fraction(column.kind == "whole"))
-    step = Fraction(1) if column.kind == "whole" else min(width, _decimals(column, high - low))
-    if column.most_share:
-        low, high = Fraction(0), Fraction(column.most_share)
+    step = _step(column)
+    if step:
+        low, high = _limits(column, step)
+    else:  # so far from 0 that a grid of all decimals has no room
+        step = Fraction(1) if column.kind == "whole" else min(width, _decimals(column, high - low))
+        high += step * (step.denominator == 1)
     entry.add("kind", "number")
     entry.add(tomlkit.comment(_shares(column) if column.most_share else _rounded(column)))
-    entry.add("within", [toml_number(low), toml_number(high)])
-    if column.kind != "whole":
-        entry.add(tomlkit.comment("as many decimals as occur, or enough: a public step is better"))
-    entry.add("step", toml_number(step))
-    points = int((high - low) / step) + 1
+    _add_grid(entry, column, low, high, step)
+    points = int((high - low) / step) + (step.denominator != 1)
     if points > MAX_POINT_CELLS:
         entry.add("bins", _inline({"learn": _LEARNED_BINS}))
     entry.add(tomlkit.comment("values beyond the limits count as the nearest; error refuses them instead"))

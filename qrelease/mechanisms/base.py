@@ -210,11 +210,18 @@ class OfParts(Protocol):
 
 def check_parts(mechanism: object, domain: Domain) -> None:
     """`InvalidInput` for a mechanism, or another kind of question, that takes no table in which persons count once."""
-    if domain.counts_once and not (isinstance(mechanism, OfParts) and mechanism.counts_parts):
+    if not domain.counts_once or (isinstance(mechanism, OfParts) and mechanism.counts_parts):
+        return
+    if isinstance(mechanism, OfValues):
         raise InvalidInput(
-            f"{getattr(mechanism, 'name', mechanism)} counts records, and here each person counts once: take laplace,"
-            ' gaussian, matrix, maxent, records or auto, or weights = "records" in [person]'
+            "questions about numbers are measured by sums over records, and here each person counts once: leave out"
+            " --numbers (a release of counts answers them, too: --workload marginals:…, with their columns), or set"
+            ' weights = "records" in [person]'
         )
+    raise InvalidInput(
+        f"{getattr(mechanism, 'name', mechanism)} counts records, and here each person counts once: take a release by"
+        ' laplace, gaussian, matrix, maxent, records or auto, or set weights = "records" in [person]'
+    )
 
 
 @runtime_checkable

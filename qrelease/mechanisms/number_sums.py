@@ -268,12 +268,13 @@ class NumberSums:
         for question in _parsed(domain, self.questions):
             if question.predicate is not None and not question.predicate.mask().any():
                 raise InvalidInput(f"no record can meet the condition of {str(question)!r}: leave the question out")
+        measures = self.measures(workload)
         for column in [*self.clips, *self.learn]:
             grid_of(domain[column])
         twice = [c for c in self.learn if c in self.clips]
         if twice:
             raise InvalidInput(f"the bounds of {twice[0]!r} are given and to be learned: choose one")
-        unread = [c for c in [*self.clips, *self.learn] if all(m.column != c for m in self.measures(workload))]
+        unread = [c for c in [*self.clips, *self.learn] if all(m.column != c for m in measures)]
         if unread:
             raise InvalidInput(f"no question is about the values of {unread[0]!r}, whose bounds are asked for")
         division = divided(self, workload, cost, neighbours)

@@ -25,7 +25,7 @@ from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
 from qrelease.privacy import analyst_store as rows
 from qrelease.privacy.analyst_store import AnalystRow, RequestRow
 from qrelease.privacy.costs import ApproxDP, Cost, PureDP, check_cost
-from qrelease.privacy.filters import Tally, after, increase, larger, remaining, spent
+from qrelease.privacy.filters import Tally, after, increase, larger, remaining, spent, times_left
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_store import Store, plain_text
 from qrelease.privacy.ledger_texts import cost_from_text, cost_text, tally_from_text, tally_text
@@ -211,6 +211,13 @@ class Analysts:
         """The analyst of that name; `InvalidInput` if there is none."""
         with self._store.reading():
             return _analyst(self._row(name))
+
+    def times_left(self, name: str, cost: Cost) -> int:
+        """How often the analyst of that name can still pay the same cost; `InvalidInput` if there is none."""
+        with self._store.reading():
+            row = self._row(name)
+        budget = cost_from_text(row.budget)
+        return times_left(budget, tally_from_text(row.tally, budget), cost)
 
     @contextmanager
     def account(self, name: str) -> "Iterator[AnalystAccount]":

@@ -287,6 +287,33 @@ def remaining(total: Cost, tally: Tally) -> Cost | None:
             return ApproxDP(left[0], left[1])
 
 
+def times_left(total: Cost, tally: Tally, cost: Cost) -> int:
+    """How often the same cost still fits, one after another; 0 where the total never holds its kind.
+
+    At most `MOST_TIMES`, so that of a price of next to nothing the answer comes soon.
+    """
+    check_cost(cost)
+
+    def fits(times: int) -> bool:
+        return min(_left(total, _sum(total, tally, cost, times))) >= 0
+
+    try:
+        if not fits(1):
+            return 0
+    except InvalidInput:
+        return 0
+    some, many = 1, 2  # the first fits
+    while many <= MOST_TIMES and fits(many):
+        some, many = many, 2 * many
+    while many - some > 1:
+        middle = (some + many) // 2
+        some, many = (middle, many) if fits(middle) else (some, middle)
+    return min(some, MOST_TIMES)
+
+
+MOST_TIMES: Final = 10**9
+"""The most that `times_left` counts to."""
+
 LESS: Final = (
     "left is what can still be bought; charges in rho add up at an order fixed at the first of them, so spent and left"
     " come to less than the total, see docs/how-to/budget.md"

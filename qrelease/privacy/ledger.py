@@ -50,6 +50,7 @@ from qrelease.privacy.filters import (
     remaining,
     remaining_rho,
     spent,
+    times_left,
 )
 from qrelease.privacy.journals import Journal, SharedJournal
 from qrelease.privacy.ledger_entries import UNKNOWN, Charge, Entry, TableDigests, with_rows
@@ -309,6 +310,21 @@ class Ledger:
             "spent": "nothing" if gone is None else f"{gone:.6g}",
             "left": "nothing" if left is None else left.rounded(up=False),
         }
+
+    def times_left(self, cost: Cost) -> int:
+        """How often the same cost can still be charged, one after another.
+
+        Parameters
+        ----------
+        cost : Cost
+            What each charge is to be of.
+
+        Returns
+        -------
+        int
+            At most 10^9; 0 where this total never holds such a cost.
+        """
+        return times_left(*self._state(), cost)
 
     @property
     def note(self) -> str:

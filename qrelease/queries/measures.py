@@ -26,6 +26,7 @@ from qrelease.data import predicates
 from qrelease.data.conditions import name_text
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.grids import PointGrid, exact_number
+from qrelease.data.points import has_points
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.queries.numeric import NumericQuestion, check_numbers
 
@@ -42,16 +43,22 @@ Clips = Mapping[str, tuple[float, float]]
 def grid_of(attribute: Attribute) -> PointGrid:
     """The exact values of a column of numbers; `InvalidInput` where the schema knows bins alone."""
     check_numbers(attribute, "sum")
-    if attribute.grid is not None:
-        return attribute.grid
+    found = attribute.grid or _grid_of_cells(attribute)
+    if found is None:
+        raise InvalidInput(
+            f"column {attribute.name!r} has bins and no exact values: a sum takes `within` and `step` in the schema"
+        )
+    return found
+
+
+def _grid_of_cells(attribute: Attribute) -> PointGrid | None:
+    """The values of a column each of whose cells is one number, without a grid in the schema; None for other bins."""
     if attribute.kind == "coded":
         return PointGrid(Fraction(0), Fraction(1), attribute.codes)
     edges = attribute.edges
     if attribute.whole and edges[-1] - edges[0] == len(edges) - 1:
         return PointGrid(Fraction(edges[0]), Fraction(1), attribute.values)
-    raise InvalidInput(
-        f"column {attribute.name!r} has bins and no exact values: a sum takes `within` and `step` in the schema"
-    )
+    return None
 
 
 def clip_places(attribute: Attribute, clip: tuple[float, float] | None) -> tuple[int, int]:
@@ -225,6 +232,7 @@ def needs_of(question: NumericQuestion, clips: Clips) -> Needs:
         return Needs(axes, Measure(where=where))
     if question.kind == "histogram":
         return Needs(tuple(sorted({*axes, domain.axis(question.column)})), Measure(where=where), kind="histogram")
+    _check_derived(question)
     if question.kind == "ratio":
         sums = Measure(where=where, met=question.threshold)
         return Needs(axes, Measure(where=where), sums, scale=Scale(0.5, 0.5), kind="ratio")
@@ -241,6 +249,24 @@ def needs_of(question: NumericQuestion, clips: Clips) -> Needs:
     scale = Scale(middle, step * sums.width / 2, float(grid.step) * (stride // 2))
     clipped = (low, high) != (0, grid.size - 1)
     return Needs(axes, counts, sums, squares, present, scale, clipped, question.kind)
+
+
+def _check_derived(question: NumericQuestion) -> None:
+    """Raise `InvalidInput` where exact values of a column are needed that rules derive: it has its bins alone."""
+    domain = question.domain
+    if domain.person is None or not domain.person.derive:
+        return
+    if question.column:
+        attribute = question.attribute
+        is_exact = not has_points(attribute) if attribute.grid else _grid_of_cells(attribute) is not None
+    else:
+        is_exact = not question.through_bins
+    if not is_exact:
+        raise InvalidInput(
+            f"{str(question)!r}: derived columns have their bins alone, and no exact values: give them bins of one"
+            " number each (width = 1) in the schema, or leave the question out of --numbers: a release of counts"
+            " answers it, too (--workload marginals:…, with its columns)"
+        )
 
 
 def not_missing(domain: Domain, column: str) -> str:

@@ -423,7 +423,7 @@ class NumericQuestion:
             raise InvalidInput(f"{_FORM}, got {type(text).__name__}")
         head = _HEAD.match(text)
         if head is None or head["kind"] not in get_args(Kind):
-            raise InvalidInput(f"{_no_kind(head)}{_FORM}, got {text!r}")
+            raise InvalidInput(f"{no_kind(text)}{_FORM}, got {text!r}")
         kind: Any = head["kind"]
         if (kind == "count") != (head["colon"] is None) or (head["inside"] is not None and kind != "quantile"):
             raise InvalidInput(f"{_FORM}, got {text!r}")
@@ -700,14 +700,18 @@ def only_bounds(low: Floats, high: Floats, limits: tuple[float, float]) -> Mask:
     return found
 
 
-def _no_kind(head: re.Match[str] | None) -> str:
-    """What was meant by a word before a colon that is no kind of question."""
+def no_kind(text: str, others: Sequence[str] = ()) -> str:
+    """What was meant by the word before the colon of a text, where that is no kind of question; else nothing.
+
+    others  further kinds that it may have meant, of workloads
+    """
+    head = _HEAD.match(text)
     if head is None or head["colon"] is None or head["kind"] in get_args(Kind):
         return ""
     word = head["kind"].lower()
     begins = _MEANT.get(word)
     if begins is None:
-        near = meant(word, get_args(Kind))
+        near = meant(word, (*get_args(Kind), *others))
         return f"{quoted(head['kind'])} is no kind of question{near}: "
     return f"{head['kind']!r} is no kind of question (did you mean {begins}{head.string[head.end() :].strip()}?): "
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import chain, combinations, product
 from math import comb
-from typing import Any, cast, overload
+from typing import Any, Final, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +24,12 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.queries.distinct_records import share
 from qrelease.queries.families import Cells, Intervals, Queries, Residuals, Vectors
 from qrelease.queries.number_workload import NumberWorkload
-from qrelease.queries.numeric import Kind, NumericQuestion
+from qrelease.queries.numeric import Kind, NumericQuestion, no_kind
 from qrelease.queries.products import Factor, IntegerRows, Product
 
 MAX_QUERIES = 1 << 28
 _MAX_SETS = 1 << 20
+_KINDS: Final = ("marginals", "ranges", "prefixes", "boxes", "where")
 _MAX_DIGITS = 9  # of a number of columns
 
 
@@ -448,8 +449,9 @@ class Workload:
             raise InvalidInput(
                 f"{quoted(text.strip())} is a question about numbers: ask it by Workload.numbers, or --numbers"
             )
+        wrong = "" if kind.strip() in _KINDS else no_kind(text, _KINDS)
         raise InvalidInput(
-            "a workload is marginals:K, marginals:a*b,c*d, ranges:COLUMN, prefixes:COLUMN, boxes:a*b or"
+            f"{wrong}a workload is marginals:K, marginals:a*b,c*d, ranges:COLUMN, prefixes:COLUMN, boxes:a*b or"
             f" where:CONDITION, got {text!r}"
         )
 

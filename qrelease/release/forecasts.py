@@ -45,6 +45,7 @@ class _Seconds:
 
 
 _SECONDS: Final = _Seconds()
+_TOLD: Final = (*MAGNITUDES, 10_000_000)  # numbers of records that a forecast names, where theirs is private
 _MOVES: Final = 3  # passes over the records
 
 
@@ -111,13 +112,13 @@ def forecast(
 
     records  how many private ones there are, where that is public; None: the line is for some powers of ten
     """
-    numbers = MAGNITUDES if records is None else (records,)
+    numbers = _TOLD if records is None else (records,)
     seconds_of = {n: rough(seconds(mechanism, workload, cost, n, files)) for n in numbers}
     first, *others = {*seconds_of.values()}
     times = f"{first} s"
     if others:
         each = [f"{taken} s with {n:,}" for n, taken in seconds_of.items()]
-        times = f"{', '.join(each[:-1])} or {each[-1]} records"
+        times = f"{', '.join(each[:-1])} or {each[-1]} records (--records N, where that is public: for N)"
     drawing = "drawing synthetic records and " if why_no_table(mechanism, workload) is None else ""
     return (
         f"from here on {mechanism.name}, with {drawing}writing files, takes about {times}, and"

@@ -221,7 +221,8 @@ def _check_asked(release: Release, question: NumericQuestion) -> None:
     told = f"of {question.column} only {known[0]!r} was measured" if len(known) == 1 else ""
     told = told or f"of {question.column} only other questions were measured, such as {known[0]!r}" if known else ""
     told = told or f"nothing was measured of {question.column}"
-    raise InvalidInput(f"{told}: ask for it at the release, by --workload or --numbers")
+    by = "--workload" if release.domain.counts_once else "--workload or --numbers"  # whose sums are over records
+    raise InvalidInput(f"{told}: ask for it at the release, by {by}")
 
 
 def _is_about(domain: Domain, text: str, column: str) -> bool:

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final, final
 
+from qrelease._util.brief import brief
 from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import Cost, Neighbours, Spend, cost_from_json
 from qrelease.privacy.unit import Unit
@@ -17,6 +18,9 @@ from qrelease.statistics.base import BETA, EstimateResult, Measured, Value
 FORMAT: Final = 1
 
 _INSECURE: Final = "INSECURE: the noise did not come from the system's entropy and protects nobody"
+
+_SHOWN: Final = ("value", "interval", "statistic", "parameters", "dataset", "cost", "promise", "unit", "insecure")
+"""What the repr has."""
 
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:2rem auto;padding:0 1rem}"
@@ -243,13 +247,16 @@ class Estimate:
     def _promise(self) -> str:
         if self.promise is None:
             return (
-                "nothing: no theorem (error_bound of the statistic) gives an error at this cost for so few records, or"
-                " the records were not counted"
+                "no bound on the error, though the privacy is as promised: the statistic's error_bound has none (None)"
+                ", or only for more records or a larger cost, or the records were not counted"
             )
         return f"error at most {self.promise:.6g} {self.unit}, with probability {self.confidence:g}"
 
     def _least(self) -> str:
         return f"{self.least_error:.6g}: no estimate at this cost has less on all tables of as many records"
+
+    def __repr__(self) -> str:
+        return brief(self, _SHOWN)
 
     def __str__(self) -> str:
         """A few lines for a terminal."""

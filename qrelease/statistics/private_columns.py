@@ -41,11 +41,21 @@ def domain_of(table: Source) -> Domain:
     A column whose points the table does not keep, as it was made of bins alone, has no grid. `InvalidInput` where
     categories are to be learned first; bins need not be, for a statistic of a number takes the points of its grid.
     """
-    domain = table.domain
+    kept = table.points or (None,) * len(table.domain)
+    return _without_grids(table.domain, [points is None for points in kept])
+
+
+def domain_read_by(schema: Domain) -> Domain:
+    """The domain that `domain_of` gives of a table that is read by a schema: derived columns have no grid."""
+    derived = schema.person is not None and bool(schema.person.derive)
+    return _without_grids(schema, [derived] * len(schema))
+
+
+def _without_grids(domain: Domain, of: Sequence[bool]) -> Domain:
+    """A domain where some columns have their bins alone, of those that otherwise have exact values beside them."""
     if any(domain[name].kind == "category" for name in domain.undecided):
         domain.check_decided()
-    kept = table.points or (None,) * len(domain)
-    lost = [points is None and has_points(a) for a, points in zip(domain, kept, strict=True)]
+    lost = [without and has_points(a) for a, without in zip(domain, of, strict=True)]
     if not any(lost):
         return domain
     binned = (

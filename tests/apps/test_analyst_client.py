@@ -49,6 +49,7 @@ def test_a_question_is_quoted_asked_and_remembered(people):
     assert budget.spent == answer.cost
     assert budget.total == qr.PureDP(0.2)
     assert budget.note == ""  # epsilons add up
+    assert budget.answers == int(budget.left.epsilon / quote.cost.epsilon)
     (asked,) = people.history()
     assert asked == ServedRequest(1, asked.key, asked.time, ({"where": "grade = 0"},))
     assert people.answered(1) == [answer]

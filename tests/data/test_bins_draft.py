@@ -1,6 +1,7 @@
 """What a draft proposes: bins that tell values apart, no names or numbers of people."""
 
 import re
+import tomllib
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -225,7 +226,7 @@ def test_a_draft_that_leaves_things_open(tmp_path: Path) -> None:
     domain = load(tmp_path / "s.toml", undecided=True)
     assert str(domain) == "delay[?] x fare[?] x dest[?] x kind[2] x at[?] x hour[?] x year[5]"
     assert (domain["delay"].learn, domain["dest"].learn) == (32, 1000)
-    assert [float(domain[name].step) for name in ("fare", "at", "hour")] == [0.01, 1 / 1440, 1 / 24]
+    assert [float(domain[name].step) for name in ("fare", "at", "hour")] == [0.05, 1 / 1440, 1 / 24]
     table = qr.Table.read(path, domain)
     assert len(table) == 1500
     assert table.texts["dest"][:2] == ("D0", "D1")
@@ -242,3 +243,24 @@ def test_a_heap_of_a_good_part_gets_a_bin_of_its_own_and_means_are_what_they_wer
         middles = (edges[:-1] + edges[1:] - 1) / 2
         assert middles[np.searchsorted(edges, values, side="right") - 1].mean() == pytest.approx(values.mean(), abs=0.3)
     assert isinstance(share_bins(100, {float(n): 20 for n in range(101)}, Fraction(1)), int)
+
+
+def test_with_learning_and_without_a_column_has_the_same_limits_and_step() -> None:
+    rng = np.random.default_rng(0)
+    columns = {
+        "age": rng.integers(17, 91, 900),
+        "score": rng.integers(0, 101, 900),
+        "price": rng.integers(1, 400, 900) / 4,
+        "pay": rng.lognormal(7, 1, 900).round(2),
+        "temperature": rng.normal(10, 8, 900).round(1),
+        "share": rng.random(900).round(3),
+        "far": rng.normal(size=900) * 1e9,
+    }
+    frame = pl.DataFrame(columns)
+    entries = [
+        {e["name"]: e for e in tomllib.loads(qr.draft(frame, learn=learn))["attribute"]} for learn in (False, True)
+    ]
+    for name in columns:
+        listed, learned = (entry[name] for entry in entries)
+        assert (listed.get("within"), listed.get("step")) == (learned.get("within"), learned.get("step"))
+        assert "within" in listed

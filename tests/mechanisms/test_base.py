@@ -115,7 +115,9 @@ def test_where_persons_count_once_a_mechanism_has_to_say_that_it_takes_parts():
     for mechanism in (Counting(), Counting(counts_parts=False)):
         check_parts(mechanism, records)
         check_parts(mechanism, coded(2))
-        with pytest.raises(InvalidInput, match=r"counting counts records, and here each person counts once: take lap"):
+        with pytest.raises(
+            InvalidInput, match=r"counting counts records, and here each person counts once: take a release by lap"
+        ):
             check_parts(mechanism, once)
     check_parts(Counting(counts_parts=True), once)
     with pytest.raises(InvalidInput, match="a question counts records"):

@@ -31,6 +31,7 @@ from qrelease.privacy import (
     zcdp_epsilon,
     zcdp_of,
 )
+from qrelease.privacy.filters import Tally, after, times_left
 
 pytestmark = pytest.mark.usefixtures("sixty_digits")
 
@@ -163,6 +164,28 @@ def test_what_remains_can_be_spent_and_little_more(spends: list[Cost]) -> None:
         budget.spend(left)
     assert budget.remaining is None or budget.remaining.epsilon < 1e-12  # type: ignore[union-attr]
     assert budget.spent.epsilon <= 1.0  # type: ignore[union-attr]
+
+
+@given(
+    st.sampled_from([PureDP(1.0), ZCDP(0.02), ApproxDP(1.0, 1e-6)]),
+    st.lists(st.sampled_from([PureDP(0.05), ApproxDP(0.05, 1e-8), ZCDP(5e-4)]), max_size=12),
+    st.sampled_from([PureDP(0.05), PureDP(0.3), PureDP(2.0), ApproxDP(0.05, 1e-8), ZCDP(5e-4), ZCDP(3e-3)]),
+)
+def test_how_often_a_cost_still_fits_is_how_often_it_is_spent(total: Cost, spends: list[Cost], cost: Cost) -> None:
+    budget, tally = Filter(total), Tally()
+    for spend in spends:
+        if budget.admits(spend):
+            budget.spend(spend)
+            tally = after(total, tally, spend)
+    times = 0
+    while budget.admits(cost):
+        budget.spend(cost)
+        times += 1
+    assert times_left(total, tally, cost) == times
+
+
+def test_a_price_of_next_to_nothing_is_not_counted_for_ever() -> None:
+    assert times_left(PureDP(1.0), Tally(), PureDP(1e-200)) == 10**9
 
 
 def test_asking_changes_nothing() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from qrelease.data.domain import Attribute, Domain
+from qrelease.data.schema import domain_from_json
 from qrelease.errors import InvalidInput
 from qrelease.queries.measures import Measure, clip_places, grid_of, measure_from_json, needs_of
 from qrelease.queries.numeric import NumericQuestion
@@ -75,6 +76,39 @@ def test_a_sum_about_zero_weighs_its_count():
 def test_what_sums_do_not_answer(text, clips, said):
     with pytest.raises(InvalidInput, match=said):
         needs(text, **clips)
+
+
+DERIVED = domain_from_json(
+    {
+        "attribute": [
+            {"name": "ward", "kind": "coded", "codes": 4},
+            {"name": "paid", "kind": "number", "within": [0, 99], "step": 1, "bins": [0, 50, 100]},
+        ],
+        "person": {
+            "column": "who",
+            "derive": {
+                "visits": {"take": "count", "bins": [0, 1, 2, 5, 10]},
+                "few": {"take": "count", "bins": [0, 1, 2, 3]},
+                "first": {"take": "first", "of": "ward", "by": "paid"},
+                "most": {"take": "max", "of": "paid"},
+            },
+        },
+    }
+)
+
+
+@pytest.mark.parametrize("text", ["mean:visits", "sum:most by first", "variance:most", "ratio:most > 60 by first"])
+def test_derived_columns_have_no_exact_values_beside_their_bins(text):
+    with pytest.raises(InvalidInput, match="derived columns have their bins alone"):
+        needs_of(NumericQuestion.parse(DERIVED, text), {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["mean:few", "sum:first", "ratio:visits >= 2", "ratio:most >= 50", "quantile:most", "histogram:visits", "count"],
+)
+def test_derived_columns_of_one_number_a_bin_are_exact(text):
+    assert needs_of(NumericQuestion.parse(DERIVED, text), {}).measures
 
 
 def test_grids():

@@ -341,3 +341,20 @@ def test_the_parts_of_a_workload_are_the_workload(most):
     fuller = [len(a) + b.groups[0].queries.count for a, b in pairwise(parts)]
     assert all(size > most for size in fuller)
     assert (parts[0] is asked) == (most >= len(asked))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("meen:age", "'mean'"),
+        ("marginal:2", "'marginals'"),
+        ("avg:age by sex", "mean:age by sex"),
+        ("wher:sex = F", "'where'"),
+    ],
+)
+def test_a_kind_that_is_misspelt_is_told_with_what_was_meant(text, told):
+    kind = text.partition(":")[0]
+    with pytest.raises(
+        InvalidInput, match=rf"^'{kind}' is no kind of question \(did you mean {told}\?\): a workload is"
+    ):
+        Workload.parse(PEOPLE, text)

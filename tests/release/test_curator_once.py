@@ -314,10 +314,17 @@ def test_a_manifest_that_says_so_afterwards_is_refused(tmp_path):
     assert not verify(tmp_path / "out").holds
 
 
-@pytest.mark.parametrize("mechanism", [MWEM(), SmallDB(), NumberSums(("mean:a",))], ids=lambda m: m.name)
-def test_what_counts_records_is_refused_by_name(mechanism):
+@pytest.mark.parametrize(
+    ("mechanism", "told"),
+    [
+        (MWEM(), "mwem counts records, and here each person counts once: take a release by laplace"),
+        (SmallDB(), "smalldb counts records, and here each person counts once: take a release by laplace"),
+        (NumberSums(("mean:a",)), "questions about numbers are measured by sums over records, .* leave out --numbers"),
+    ],
+)
+def test_what_counts_records_is_refused_with_what_does_not(mechanism, told):
     with Ledger.open(None, PureDP(9.0), person="who") as ledger:
-        with pytest.raises(InvalidInput, match=f"^{mechanism.name} counts records, and here each person counts once"):
+        with pytest.raises(InvalidInput, match=f"^{told}"):
             Curator(TABLE, ledger).release(mechanism, WORKLOAD, PureDP(1.0))
         assert ledger.spent is None
 
@@ -363,6 +370,18 @@ def test_on_the_command_line(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
     assert main(["estimate", *given, "mean:a"]) == 2
     assert "counts records, and here each person counts once" in capsys.readouterr().err
+    # Neither of the two pieces of advice is refused by the other: sums of numbers cannot be had here.
+    assert main(["release", *given, "--numbers", "mean:a by b", "--out", str(tmp_path / "no")]) == 2
+    assert "leave out --numbers" in capsys.readouterr().err
+    assert main(["release", *given, "--workload", "marginals:1", "--out", str(tmp_path / "alone")]) == 0
+    capsys.readouterr()
+    assert main(["answer", str(tmp_path / "alone"), "mean:a by b"]) == 0
+    assert capsys.readouterr().out.endswith("measure it: qrelease release --workload 'marginals:a*b'\n")
+    both = ["--workload", "marginals:a*b", "--epsilon", "1", "--out", str(tmp_path / "both")]
+    assert main(["release", *given, *both]) == 0
+    capsys.readouterr()
+    assert main(["answer", str(tmp_path / "both"), "mean:a by b"]) == 0
+    assert "no interval" not in capsys.readouterr().out
 
 
 def test_a_plan_tells_both_ways():

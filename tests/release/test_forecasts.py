@@ -23,11 +23,12 @@ def test_a_forecast_is_one_line():
         f"{BEGIN} takes about {rough(seconds(records, PAIRS, cost, 50_000))} s, and {size} of memory"
     )
     wide = Workload.marginals(coded(*[20] * 14), 3)
-    known = [rough(seconds(records, wide, cost, n)) for n in (10_000, 100_000, 1_000_000)]
+    known = [rough(seconds(records, wide, cost, n)) for n in (10_000, 100_000, 1_000_000, 10_000_000)]
     assert len({*known}) > 1
     assert forecast(records, wide, cost, None) == (
-        f"{BEGIN} takes about {known[0]} s with 10,000, {known[1]} s with 100,000 or {known[2]} s with"
-        f" 1,000,000 records, and {memory.size(records.memory(wide))} of memory"
+        f"{BEGIN} takes about {known[0]} s with 10,000, {known[1]} s with 100,000, {known[2]} s with 1,000,000 or"
+        f" {known[3]} s with 10,000,000 records (--records N, where that is public: for N),"
+        f" and {memory.size(records.memory(wide))} of memory"
     )
 
 

@@ -48,6 +48,15 @@ HELD = Estimate(
 )
 
 
+def test_its_repr_is_one_short_line():
+    assert repr(HELD) == (
+        "Estimate(value=(1.5, 2.25), interval=((1, 2), (2, 2.5)), statistic='shares', parameters={column: 'a & b', of:"
+        " (1, 2)}, dataset='people', cost=epsilon=0.75, delta=1e-09, promise=0.125, unit='ranks')"
+    )
+    many = replace(HELD, value=(0.5,) * 99, interval=((0.25, 0.75),) * 99)
+    assert len(repr(many)) < len(repr(HELD)) + 99
+
+
 def test_what_json_says_is_read_back_with_its_types():
     again = Estimate.from_json(json.loads(json.dumps(HELD.to_json(), allow_nan=False)))
     assert again == HELD
@@ -98,6 +107,6 @@ def test_the_page_and_the_lines_say_the_value_the_promise_and_whose_it_is():
     marked = replace(HELD, insecure=True, promise=None, interval=None, least_error=2.0)
     for text in (marked.html(), str(marked)):
         assert "INSECURE" in text
-        assert "nothing: no theorem (error_bound of the statistic) gives an error" in text
+        assert "no bound on the error, though the privacy is as promised" in text
     assert "interval  none" in str(marked)
     assert "least     2: no estimate at this cost has less" in str(marked)

@@ -249,15 +249,22 @@ def _caveats(question: NumericQuestion, sources: Sequence[str]) -> list[str]:
 
 
 def _measured_by(question: NumericQuestion) -> str:
-    """The option of `qrelease release` that has a question measured."""
+    """The option of `qrelease release` that has a question measured: sums of it, where the schema allows any."""
+    if question.domain.counts_once or not _has_sums(question):
+        names = "*".join(question.domain.names[axis] for axis in question.axes)
+        return f"qrelease release --workload {shlex.quote(f'marginals:{names}')}"
+    return f"qrelease release --numbers {shlex.quote(str(question))}"
+
+
+def _has_sums(question: NumericQuestion) -> bool:
+    """Whether there are exact values of what is asked; of bins alone there are no sums."""
     from qrelease.queries.measures import needs_of
 
     try:
         needs_of(question, {})
-    except InvalidInput:  # bins alone, of which there are no sums
-        names = "*".join(question.domain.names[axis] for axis in question.axes)
-        return f"qrelease release --workload {shlex.quote(f'marginals:{names}')}"
-    return f"qrelease release --numbers {shlex.quote(str(question))}"
+    except InvalidInput:
+        return False
+    return True
 
 
 def _cells(column: Any) -> list[Any]:

@@ -31,6 +31,13 @@ _ELSEWHERE: Final = {
 """Names of mechanisms on cards that are no mechanism to audit, and what to do."""
 
 
+_STATISTIC: Final = (
+    "whole estimates are audited by `qrelease audit estimate --doors`, and one of your own by a function MODULE:NAME"
+    " that makes a table of the data and returns Curator(table, ledger, entropy).estimate(own, cost).value"
+)
+"""How a statistic is audited."""
+
+
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_audit)
@@ -38,7 +45,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         "mechanism",
         help=f"the mechanism: {', '.join(_AUDITED)}, which is run on tiny tables, or one of your own, MODULE:NAME: a"
         " mechanism, an object with check and release, is run on tiny tables too, and a function is called as f(data,"
-        " entropy) with --first and --second",
+        " entropy) with --first and --second. A statistic is no mechanism: `estimate --doors` audits whole estimates,"
+        " and one of your own is audited by a function that makes a table of the data and returns"
+        " Curator(table, ledger, entropy).estimate(own, cost).value",
     )
     parser.add_argument(
         "--doors",
@@ -80,12 +89,15 @@ def options(parser: argparse.ArgumentParser) -> None:
 def _audit(arguments: argparse.Namespace) -> int:
     from qrelease.evaluation.audit import audit, audit_mechanism, failure, find_mechanism, read_input
     from qrelease.privacy import Neighbours
+    from qrelease.statistics.catalogue import STATISTICS
 
     if arguments.doors:
         return _audit_doors(arguments)
     name, cost, entropy = (arguments.mechanism, cost_of(arguments.epsilon, arguments.delta), entropy_of(arguments))
     effort = {"samples": arguments.samples, "confidence": arguments.confidence, "entropy": entropy}
     relation = Neighbours.parse(arguments.neighbours)
+    if name.partition(":")[0] in STATISTICS and not Path(f"{name.partition(':')[0]}.py").exists():
+        raise InvalidInput(f"{name} is a statistic: {_STATISTIC}")
     if ":" in name:
         own = find_mechanism(name)
         try:

@@ -51,26 +51,31 @@ def options(parser: argparse.ArgumentParser) -> None:
 def _estimate(arguments: argparse.Namespace) -> None:
     check_memory()
     tell_of_compiling()
+    from qrelease.data.schema import load
+    from qrelease.data.structural_zeros import narrowed
     from qrelease.mechanisms.base import check_parts
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
     from qrelease.release.curator import check_relation
     from qrelease.statistics.base import refuse_empty
     from qrelease.statistics.catalogue import parse_statistic
-    from qrelease.statistics.private_columns import domain_of
+    from qrelease.statistics.private_columns import domain_of, domain_read_by
 
     cost = cost_meant(arguments)
     statistic = parse_statistic(arguments.statistic)
     _check_files(arguments.out)
     check_affordable(arguments, cost, resumes=False)
-    table, neighbours = table_of(arguments, undecided=True), Neighbours.parse(arguments.neighbours)
-    domain = domain_of(table)
-    check_parts("an estimate", domain)
-    check_relation(table, neighbours)  # before their number is looked at
-    unit = Unit.of(neighbours, domain)
+    neighbours, declared = Neighbours.parse(arguments.neighbours), load(arguments.schema, undecided=True)
+    if arguments.columns is not None:
+        declared = narrowed(declared, arguments.columns)
+    check_parts("an estimate", declared)
+    unit = Unit.of(neighbours, declared)
     of_a_record = unit.of_a_record(cost)
     with unit.explained():
-        statistic.check(domain, of_a_record, unit.relation)  # before there is a ledger
+        statistic.check(domain_read_by(declared), of_a_record, unit.relation)  # before there is a ledger, or a record
+    table = table_of(arguments, undecided=True)
+    check_relation(table, neighbours)  # before their number is looked at
+    domain = domain_of(table)
     with ExitStack() as closing:
         curator = known_curator(arguments, table, cost, neighbours, closing)
         records = len(table) if unit.public_records else None

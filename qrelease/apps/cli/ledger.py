@@ -66,11 +66,20 @@ def _show(arguments: argparse.Namespace) -> None:
             alone = zcdp_epsilon(rho.rho, delta)
             print(f"        or {_at_most(rho)}: a release of epsilon={alone:.3g} at delta={delta:.6g} by itself")
         history = ledger.history()
+        last = next((entry for entry in reversed(history) if entry.kind == "charge"), None)
+        if last is not None:
+            print(f"        {_like_last(last, ledger.times_left(last.cost))}")
         if ledger.note:
             print(f"        ({ledger.note})")
         made = releases(ledger)
         for run in [[entry] for entry in history] if arguments.all else _runs(history):
             print(_line(run, delta), _release(run, made), sep="")
+
+
+def _like_last(last: Entry, times: int) -> str:
+    """How many more charges like the last one what is left pays for: ε alone tells few people how far it goes."""
+    how_many = "not one more" if times == 0 else f"{times:,} more"
+    return f"pays for {how_many} like the last charge, {told(last.cost)} for {last.label}"
 
 
 def _at_most(left: Cost | None) -> str:

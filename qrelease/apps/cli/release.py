@@ -243,12 +243,13 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     if arguments.both:
         make_both(arguments, mechanism)
         return
-    learns = bool(load(arguments.schema, undecided=True).undecided)
-    check_affordable(arguments, cost, resumes=not arguments.again, in_parts=learns)
+    declared = load(arguments.schema, undecided=True)
+    check_affordable(arguments, cost, resumes=not arguments.again, in_parts=bool(declared.undecided))
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with ExitStack() as closing:
         with writer.new_folder(out) as folder:
             disks = Disks.of(arguments, folder)
+            _check_unread(arguments, mechanism, declared, cost)
             table = read(arguments)
             neighbours = Neighbours.parse(arguments.neighbours)
             whole, ledger, learned = cost, None, None
@@ -495,6 +496,41 @@ def _rows_written(arguments: argparse.Namespace, public: int | None) -> int | No
     return None if public is None else min(max(public, 1), MAX_ROWS)
 
 
+def _check_unread(arguments: argparse.Namespace, mechanism: Mechanism, declared: Domain, cost: Cost) -> None:
+    """What the schema alone shows to be wrong, before the records are read, which may take long.
+
+    Nothing of a schema that leaves something to be learned, as `_check_open` looks at what it may become; nor of
+    counts, which are read at once.
+
+    declared  the schema, of which `--columns` may take a part
+    """
+    from qrelease.data.structural_zeros import narrowed
+
+    if declared.undecided or arguments.counts is not None:
+        return
+    domain = declared if arguments.columns is None else narrowed(declared, arguments.columns)
+    with elapsed("checking what is asked"):
+        _check_asked(arguments, mechanism, workload_of(arguments, domain), cost)
+
+
+def _check_asked(arguments: argparse.Namespace, mechanism: Mechanism, workload: Workload, cost: Cost) -> None:
+    """What the schema, the workload and the cost show to be wrong, whatever the records are."""
+    from qrelease.mechanisms.base import check_parts, check_table
+    from qrelease.privacy import Neighbours
+    from qrelease.privacy.unit import Unit
+    from qrelease.release import writer
+
+    unit = Unit.of(Neighbours.parse(arguments.neighbours), workload.domain)
+    writer.check_format(arguments.out_format)
+    if arguments.weighted:
+        writer.check_weighted(workload.domain)
+    check_parts(mechanism, workload.domain)
+    with unit.explained():
+        mechanism.check(workload, unit.of_a_record(cost), unit.relation)
+    if _tabled(arguments):
+        check_table(mechanism, workload)
+
+
 def _check(
     arguments: argparse.Namespace,
     mechanism: Mechanism,
@@ -507,31 +543,20 @@ def _check(
 
     table     its domain is that of the workload, or some of its columns are still to be learned
     """
-    from qrelease.mechanisms.base import check_parts, check_table, sets_counted, why_no_table
+    from qrelease.mechanisms.base import sets_counted, why_no_table
     from qrelease.privacy import Neighbours
-    from qrelease.privacy.unit import Unit
-    from qrelease.release import writer
     from qrelease.release.curator import check_relation
     from qrelease.release.synthetic import check_fit
 
-    domain = workload.domain
     check_relation(table, Neighbours.parse(arguments.neighbours))
-    unit = Unit.of(Neighbours.parse(arguments.neighbours), domain)
-    writer.check_format(arguments.out_format)
-    if arguments.weighted:
-        writer.check_weighted(domain)
-    check_parts(mechanism, domain)
-    with unit.explained():
-        mechanism.check(workload, unit.of_a_record(cost), unit.relation)
-    if _tabled(arguments):
-        check_table(mechanism, workload)
+    _check_asked(arguments, mechanism, workload, cost)
     if not table.domain.undecided:
         table.check_counts(sets_counted(mechanism, workload))
     # Records that do not fit are refused before the charge, if their number is public. If it is private, the same
     # command goes on after the charge for free, with fewer --rows.
     rows = _rows_written(arguments, public)
     if rows is not None and not arguments.weighted and why_no_table(mechanism, workload) is None:
-        check_fit(domain, rows)
+        check_fit(workload.domain, rows)
 
 
 def _foretell(

@@ -271,14 +271,15 @@ class Service:
         return shapes.Budget(
             own.name,
             own.requests,
-            _account(own.budget, own.spent, own.left),
+            _account(own.budget, own.spent, own.left, self._analysts.times_left(analyst, self._session.answer_price)),
             self.account,
         )
 
     @property
     def account(self) -> shapes.Account:
         """What the session may spend, has spent, and can still spend."""
-        return _account(self._session.cost, self._session.spent, self._session.remaining)
+        session = self._session
+        return _account(session.cost, session.spent, session.remaining, session.answers_left)
 
     @property
     def synopsis(self) -> Histogram:
@@ -310,9 +311,9 @@ def _shown(bound: float) -> float:
     return float(f"{bound:.12g}")
 
 
-def _account(total: Cost, spent: Cost | None, left: Cost | None) -> shapes.Account:
+def _account(total: Cost, spent: Cost | None, left: Cost | None, answers: int) -> shapes.Account:
     """What an analyst, or the session, may spend, with the ledger's sentence about it where it has one."""
-    return shapes.Account(total.to_json(), costs(spent), costs(left), note_of(total, spent, left) or UNSET)
+    return shapes.Account(total.to_json(), costs(spent), costs(left), answers, note_of(total, spent, left) or UNSET)
 
 
 def costs(cost: Cost | None) -> dict[str, float] | None:

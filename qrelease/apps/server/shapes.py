@@ -274,6 +274,14 @@ class Account(Shape):
             " total less spent, since charges in rho add up at an order of their own"
         ),
     ]
+    answers: Annotated[
+        Count,
+        Meta(
+            description="about how many more counts that have to be paid for this buys, at the present price of one by"
+            " itself: those that follow from earlier answers are free, and numbers and groups may cost several times"
+            " as much",
+        ),
+    ]
     note: (
         Annotated[str, Meta(description="where spent and left come to less than the total: a sentence that says why")]
         | UnsetType

@@ -59,6 +59,9 @@ MAX_ONLINE_ENTRIES: Final = 1 << 22
 MAX_ONLINE_GROUPS: Final = 1000
 """Groups of a question in a session, times its quantiles."""
 
+_WHOLE_RANGE: Final = 0.5
+"""The same, from which on a mean that is in the middle may be anywhere: its sum is off by as much of the range."""
+
 MAX_GROUP_ERROR: Final = 0.25
 """The error of a count, as a part of an average group, from which on a quote says that answers will be rough."""
 
@@ -210,9 +213,12 @@ def _wide(question: NumericQuestion, records: int) -> str:
 
 
 def _rough(question: NumericQuestion, alpha: float, part: float) -> str:
+    little = "the answers may tell little"
+    if question.kind not in ("sum", "count") and part >= _WHOLE_RANGE:
+        little = "the intervals of most groups will be nearly the whole range that is possible"
     return (
         f"{question.groups:,} groups at alpha={alpha:g}: a count may be off by {part:.0%} of the records of an average"
-        " group, so that the answers may tell little; fewer groups, or a session with a smaller alpha, tell more"
+        f" group, so that {little}; fewer groups, or a session with a smaller alpha, tell more"
     )
 
 

@@ -61,7 +61,7 @@ from qrelease.mechanisms.online.quotes import PaidEstimate, Purse, Quote, price_
 from qrelease.mechanisms.online.state import SessionState
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost
-from qrelease.privacy.filters import NEGLIGIBLE_SHARE, Tally, after, remaining, spent
+from qrelease.privacy.filters import NEGLIGIBLE_SHARE, Tally, after, remaining, spent, times_left
 from qrelease.privacy.journals import SharedJournal
 from qrelease.privacy.ledger_guard import SessionLock
 from qrelease.privacy.unit import Unit
@@ -458,6 +458,18 @@ class OnlineSession:
         """What is left of the cap; the ledger may have less."""
         left = remaining(self._cap, self._state.tally)
         return None if left is None else self._unit.of_the_unit(left)
+
+    @property
+    def answer_price(self) -> Cost:
+        """What one more count costs that has to be paid for, by itself; groups and averages may cost more."""
+        prices = self._state.prices
+        return self._unit.of_the_unit(prices.cost(prices.alone))
+
+    @property
+    def answers_left(self) -> int:
+        """How many such counts what is left of the cap pays for; the ledger may have less."""
+        prices = self._state.prices
+        return times_left(self._cap, self._state.tally, prices.cost(prices.alone))
 
     @property
     def synopsis(self) -> Histogram:

@@ -30,6 +30,30 @@ def test_what_a_card_names_and_no_audit_runs_is_told_where_to_look(
     assert instead in said
 
 
+@pytest.mark.parametrize("named", ["mean:age", "quantile"])
+def test_a_statistic_is_told_how_it_is_audited(named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", named, "--epsilon", "1"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"qrelease: {named} is a statistic: whole estimates are audited by `qrelease audit estimate")
+    assert told.count("\n") == 1
+
+
+def test_a_statistic_is_audited_by_a_function_as_the_help_says(
+    in_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sum of 0..3 whose claim is a tenth of what it is charged."""
+    (in_folder / "summing.py").write_text(
+        "import numpy as np\nimport qrelease as qr\n\n\ndef summed(data, entropy):\n"
+        "    table = qr.Table(qr.Domain.coded({'a': 4}), (np.asarray(data, int),))\n"
+        "    with qr.Ledger.open(None, qr.PureDP(5.0)) as ledger:\n"
+        "        return qr.Curator(table, ledger, entropy).estimate(qr.Sum('a'), qr.PureDP(5.0)).value\n"
+    )
+    given = ["audit", "summing:summed", "--first", "[1, 3]", "--second", "[1]", "--samples", "150"]
+    assert main([*given, "--insecure-seed", "1", "--epsilon", "5"]) == 0
+    assert main([*given, "--insecure-seed", "1", "--epsilon", "0.5"]) == 1
+    assert "at least 2.0" in capsys.readouterr().out
+
+
 def test_the_help_lists_what_is_audited(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["audit", "--help"])

@@ -54,3 +54,21 @@ def test_what_is_wrong_is_one_line_and_leaves_no_ledger(people, capsys, wrong):
     assert run(people, wrong, "--epsilon", "1") == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not list(people.glob("*.ledger"))
+
+
+def test_what_the_schema_shows_to_be_wrong_is_refused_before_the_data_are_read(people, capsys):
+    (people / "people.csv").write_text("age\nold\n")
+    assert run(people, "mean:age,low=5,high=2", "--epsilon", "1") == 2
+    assert "low" in capsys.readouterr().err
+    assert run(people, "mean:age", "--epsilon", "1") == 2
+    assert "people.csv line 2" in capsys.readouterr().err
+
+
+def test_derived_columns_of_wide_bins_are_refused_before_the_data_are_read(people, capsys):
+    (people / "derived.toml").write_text(
+        '[[attribute]]\nname = "age"\nkind = "number"\nwithin = [0, 99]\nstep = 1\nbins = 4\n[person]\ncolumn = "who"\n'
+        '[person.derive]\nmost = { take = "max", of = "age" }\n'
+    )
+    given = [str(people / "people.csv"), "--schema", str(people / "derived.toml"), "--epsilon", "1"]
+    assert main(["estimate", *given, "mean:most"]) == 2  # the table has no column of persons at all
+    assert "column 'most' has no exact numbers" in capsys.readouterr().err

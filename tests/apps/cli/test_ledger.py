@@ -38,7 +38,7 @@ def test_the_charges_of_a_session_are_one_line(folder: Path, capsys: pytest.Capt
     lines = []
     for options in ([], ["--all"]):
         assert main(["ledger", "show", "l", *options]) == 0
-        lines.append([line.split(None, 1)[1] for line in capsys.readouterr().out.splitlines()[4:]])
+        lines.append([line.split(None, 1)[1] for line in capsys.readouterr().out.splitlines()[5:]])
     grouped, whole = lines
     assert grouped == [
         "total   epsilon=1  created",
@@ -51,6 +51,17 @@ def test_the_charges_of_a_session_are_one_line(folder: Path, capsys: pytest.Capt
     ]
     assert whole[5:8] == [f"charge  epsilon={cost}  online: answers" for cost in (0.01, 0.02, 0.03)]
     assert len(whole) == 10
+
+
+def test_what_is_left_is_told_in_charges_like_the_last(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Ledger.open(folder / "l", ApproxDP(1.0, 1e-9)) as ledger:
+        assert main(["ledger", "show", "l"]) == 0
+        assert "like the last" not in capsys.readouterr().out
+        for epsilon, told in ((0.25, "3 more"), (0.5, "not one more"), (0.0625, "3 more")):
+            ledger.charge(PureDP(epsilon), "mwem: 16 queries")
+            assert main(["ledger", "show", "l"]) == 0
+            line = f"pays for {told} like the last charge, epsilon={epsilon} for mwem: 16 queries\n"
+            assert line in capsys.readouterr().out
 
 
 def test_where_rho_was_spent_it_is_said_why_spent_and_left_are_less_than_the_total(

@@ -682,6 +682,21 @@ def test_numbers_that_are_refused_cost_nothing(with_hours, options, said, capsys
     assert not (with_hours / "hours.ledger").exists()
 
 
+def test_what_the_schema_shows_to_be_wrong_is_refused_before_the_data_are_read(with_hours, capsys):
+    """Reading a large table takes long: here it would end at its last line."""
+    with (with_hours / "hours.csv").open("a") as file:
+        file.write("F,none\n")
+    for options, said in [
+        (["--numbers", "mean:hors by sex"], "no column 'hors'"),
+        (["--workload", "where:sex = X"], "X"),
+        (["--mechanism", "gaussian"], "delta"),
+        ([], "hours.csv line 602"),
+    ]:
+        assert numbers(*options) == 2
+        assert said in capsys.readouterr().err
+        assert not (with_hours / "out").exists()
+
+
 def test_columns_that_no_question_is_about_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--mechanism", "laplace", "--workload", "marginals:sex*age"]
     command = ["release", "people.csv", "--schema", "people.toml", "--epsilon", "1", *asked]

@@ -56,6 +56,19 @@ def test_queries_are_conditions_ranges_and_marginals(server):
     assert sum(cell["cost"] is not None for cell in cells) <= 1  # one record is in one cell
 
 
+def test_a_budget_says_how_many_more_counts_it_buys(server):
+    before = server.get("/v1/budget").json
+    (quote,) = server.post("/v1/quote", {"queries": [WOMEN]}).json["quotes"]
+    for name in ("analyst", "server"):
+        account = before[name]
+        assert account["answers"] == int(account["left"]["epsilon"] / quote["cost"]["epsilon"]) > 3
+    server.ask(WOMEN)
+    now = server.get("/v1/budget").json
+    assert [before[name]["answers"] - now[name]["answers"] for name in ("analyst", "server")] == [1, 1]
+    server.ask(WOMEN)  # which is free
+    assert server.get("/v1/budget").json == {**now, "requests": 2}
+
+
 MEANS = {"numbers": "mean:age by sex where grade < 2"}
 
 

@@ -169,11 +169,13 @@ def test_groups_that_alpha_tells_nothing_of_are_forewarned_and_noted():
             few, many = session.quote_numbers(kind), session.quote_numbers(f"{kind} by carrier*late")
             assert few.note == (UP_TO if kind.startswith("quantile") else "")
             assert "6 groups at alpha=0.15: a count may be off by 90%" in many.note
+            assert "so that the intervals of most groups will be nearly the whole range that is possible" in many.note
             (all_,), groups = session.numbers(kind), session.numbers(f"{kind} by carrier*late")
             assert not all_.note
             assert ONLY_BOUNDS in [a.note for a in groups]
             assert not any(a.note for a in groups if a.low > WORST[kind][0] or a.high < WORST[kind][1])
-        assert session.quote_numbers("count by carrier*late").note
+        assert "the answers may tell little" in session.quote_numbers("count by carrier*late").note
+        assert "the answers may tell little" in session.quote_numbers("mean:delay by late").note  # 30 %
         assert not any(a.note for a in session.numbers("count by carrier*late"))
 
 

@@ -100,7 +100,8 @@ async function budget() {
     bar.setAttribute("aria-label", `${name}, spent`);
     const value = make("dd");
     const left = account.left ? priced(account.left) : "nothing";
-    value.append(bar, ` spent ${account.spent ? priced(account.spent) : "nothing"} of ${priced(account.total)}, left ${left}`);
+    const answers = `about ${account.answers.toLocaleString("en")} more counts that have to be paid for`;
+    value.append(bar, ` spent ${account.spent ? priced(account.spent) : "nothing"} of ${priced(account.total)}, left ${left}: ${answers}`);
     return [make("dt", name), value];
   });
   one("budget").replaceChildren(...lines);

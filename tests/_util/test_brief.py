@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qrelease.apps.brief import brief
+from qrelease._util.brief import brief
 from qrelease.privacy import ApproxDP, Cost
 
 
