@@ -1,4 +1,8 @@
-"""Bins from a tree of noisy counts: a value with many records is a bin, the rest is cut into equal parts."""
+"""Bins from a tree of noisy counts: a value with many records is a bin, the rest is cut into about equal parts.
+
+A cut is at the roundest of the points that leave about as many records on both sides: people ask about ages of 40 or
+more, and a condition that cuts through a bin has no answer.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,20 @@ import numpy as np
 
 from qrelease._util.typing import Floats, Ints
 from qrelease.mechanisms.learning.point_tree import Pieces
+from qrelease.mechanisms.learning.round_points import RoundPoints
 
 _HALVINGS = 50
 
+_MOVED = 0.25
+"""The part of a bin's records that a cut may pass on its way to a rounder point."""
 
-def cuts_of(pieces: Pieces, most: int) -> list[int]:
+
+def cuts_of(pieces: Pieces, most: int, rounds: RoundPoints) -> list[int]:
     """The first point of each of at most so many bins, and the number of points.
 
     Records are taken to lie evenly in a piece. A single point with at least one part of the records (of 1/N each) is a
-    bin, and each stretch between such points is cut into parts of about the same number of records; N is as large as
-    gives at most `most` bins.
+    bin, and each stretch between such points is cut into parts of about the same number of records, at round points; N
+    is as large as gives at most `most` bins.
 
     Each piece counts with one standard deviation of its noise more than it seems to have: where noise hides how many
     records there are, bins follow the pieces, which are finer where there are more records, and no bin is so wide that
@@ -26,8 +34,10 @@ def cuts_of(pieces: Pieces, most: int) -> list[int]:
     Examples
     --------
     >>> pieces = Pieces(np.array([0, 40, 41]), np.array([40, 41, 100]), np.array([40.0, 100.0, 60.0]))
-    >>> cuts_of(pieces, 5)
+    >>> cuts_of(pieces, 5, RoundPoints(origin=0, size=100))
     [0, 20, 40, 41, 70, 100]
+    >>> cuts_of(pieces, 5, RoundPoints(origin=0, size=100, periods=(1, 5, 25)))
+    [0, 25, 40, 41, 75, 100]
     """
     size = int(pieces.stops[-1])
     if size <= most:
@@ -40,7 +50,7 @@ def cuts_of(pieces: Pieces, most: int) -> list[int]:
     found = [0, size]
     for _ in range(_HALVINGS):
         parts = (low + high) / 2
-        cuts = _cuts(likely, total / parts, size)
+        cuts = _cuts(likely, total / parts, rounds)
         if len(cuts) - 1 <= most:
             low, found = parts, max(found, cuts, key=len)
         else:
@@ -48,7 +58,8 @@ def cuts_of(pieces: Pieces, most: int) -> list[int]:
     return found
 
 
-def _cuts(pieces: Pieces, part: float, size: int) -> list[int]:
+def _cuts(pieces: Pieces, part: float, rounds: RoundPoints) -> list[int]:
+    size = rounds.size
     heavy = (pieces.stops - pieces.starts == 1) & (pieces.masses >= part)
     fixed = {0, size, *pieces.starts[heavy].tolist(), *pieces.stops[heavy].tolist()}
     ends = np.append(pieces.starts, size)
@@ -58,16 +69,19 @@ def _cuts(pieces: Pieces, part: float, size: int) -> list[int]:
     for start, stop in pairwise(bounds):
         found |= {start, stop}
         if start not in alone:
-            found |= set(_equal(ends, summed, start, stop, part))
+            found |= set(_equal(ends, summed, start, stop, part, rounds))
     return sorted(found)
 
 
-def _equal(ends: Ints, summed: Floats, start: int, stop: int, part: float) -> list[int]:
-    """Points between two at which the number of records passes equal parts of it."""
+def _equal(ends: Ints, summed: Floats, start: int, stop: int, part: float, rounds: RoundPoints) -> list[int]:
+    """Points between two at which the number of records passes about equal parts of it: near these, the roundest."""
     first, last = np.interp([start, stop], ends, summed)
     parts = min(max(round((last - first) / part), 1), stop - start)
     wanted = first + (last - first) * np.arange(1, parts) / parts
-    return [int(c) for c in np.unique(np.rint(np.interp(wanted, summed, ends))) if start < c < stop]
+    moved = _MOVED * (last - first) / parts
+    near, least, most = (np.interp(at, summed, ends) for at in (wanted, wanted - moved, wanted + moved))
+    found = rounds.roundest(np.rint(near), np.ceil(least), np.floor(most))
+    return [c for c in np.unique(found).tolist() if start < c < stop]
 
 
 def shape_of(pieces: Pieces) -> tuple[tuple[int, int], ...]:

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from qrelease._util.typing import Ints
+from qrelease._util.typing import Floats, Ints
 from qrelease.data.grids import PointGrid
 
 _DECIMAL: Final = (1, 5)  # and ten, a hundred, … times these
@@ -101,6 +101,25 @@ class RoundPoints:
     def _multiples(self, stops: Ints, period: int) -> Ints:
         """How many there are of a period before each stop, up to a constant."""
         return -((self.origin - stops) // period)
+
+    def roundest(self, near: Floats, least: Floats, most: Floats) -> Ints:
+        """Of the points from `least` to `most` the roundest, of some that are as round the nearest to `near`.
+
+        Each array is (k,), of whole numbers; `near` itself where there are no points between.
+
+        Examples
+        --------
+        >>> years = RoundPoints(origin=0, size=101, periods=(1, 5, 10))
+        >>> years.roundest(np.array([37.0, 52.0]), np.array([34.0, 51.0]), np.array([39.0, 54.0])).tolist()
+        [35, 52]
+        """
+        found = near.astype(np.int64)
+        for period in self.periods[1:]:
+            first = np.ceil((least - self.origin) / period)
+            last = np.floor((most - self.origin) / period)
+            nearest = self.origin + period * np.clip(np.rint((near - self.origin) / period), first, last)
+            found = np.where(first <= last, nearest.astype(np.int64), found)
+        return found
 
     def places(self, found: int, start: int, stop: int) -> Ints:
         """The points of a class from a start on before a stop, ascending."""

@@ -377,7 +377,7 @@ def _bins(private: Private, attribute: Attribute, cost: Cost) -> Attribute:
 
     rounds = RoundPoints.of(attribute.grid)
     pieces = measured_leaves(points, counts, scale, attribute.learn, draw, rounds, laplace=variance is None)
-    edges = tuple(float(attribute.grid.value(cut)) for cut in cuts_of(pieces, attribute.learn))
+    edges = tuple(float(attribute.grid.value(cut)) for cut in cuts_of(pieces, attribute.learn, rounds))
     return replace(attribute, learn=0, edges=edges, shape=shape_of(pieces))
 
 

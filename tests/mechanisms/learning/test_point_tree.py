@@ -190,7 +190,7 @@ def test_heaps_are_found_and_records_are_where_they_are():
 def off_within_bins(pieces, values, most=32):
     """The mean distance that records must go from where the bins and the pieces put them, in points."""
     true = np.bincount(values, minlength=int(pieces.stops[-1]))
-    cuts = np.array(cuts_of(pieces, most))
+    cuts = np.array(cuts_of(pieces, most, one_class(int(pieces.stops[-1]))))
     lengths = pieces.stops - pieces.starts
     dense = np.repeat(pieces.masses / lengths, lengths) + 1e-9
     bins = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))

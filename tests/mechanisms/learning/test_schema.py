@@ -152,7 +152,7 @@ def test_persons_vote_and_all_is_spent_in_rho(neighbours, changed):
     leaves = measured_leaves(
         *private.occurring("hours"), Fraction(math.sqrt(variance / 2)), 8, draw, rounds, laplace=False
     )
-    assert found["hours"].edges == tuple(map(float, cuts_of(leaves, 8)))
+    assert found["hours"].edges == tuple(map(float, cuts_of(leaves, 8, rounds)))
     sums = table.votes["town"]
     named, _ = gaussian_selection.select(sums, parts["town"].rho, 5e-7, entropy, changed)
     texts = sorted(text for text, kept in zip(table.texts["town"], named, strict=True) if kept)
@@ -215,7 +215,7 @@ def test_in_one_account_bins_have_gaussian_noise_and_categories_the_epsilon_of_t
     leaves = measured_leaves(
         *private.occurring("hours"), Fraction(math.sqrt(variance / 2)), 8, draw, rounds, laplace=False
     )
-    assert found["hours"].edges == tuple(map(float, cuts_of(leaves, 8)))
+    assert found["hours"].edges == tuple(map(float, cuts_of(leaves, 8, rounds)))
     codes, counts = private.occurring("town")
     epsilon = math.sqrt(2 * parts["town"].rho) / changed
     named, _ = partition_selection.select(counts, epsilon, lone_delta(OPEN, account) / changed, entropy)
