@@ -350,9 +350,10 @@ def _by_payer(release: Release) -> tuple[Sequence[Measurement], Sequence[Measure
     if release.parameters.get("mechanism") is None:
         return release.measurements, ()
     which = release.parameters.get(COUNTED_WITH_SUMS, [])
-    if not isinstance(which, list) or not {*map(str, which)} <= {*map(str, range(len(release.measurements)))}:
+    places = range(len(release.measurements))
+    if not isinstance(which, list) or not all(type(i) is int and i in places for i in which):
         raise InvalidInput(f"{COUNTED_WITH_SUMS} must be a list of numbers of measurements, got {which!r}")
-    chosen = {int(i) for i in which}
+    chosen = set(which)
     both: tuple[list[Measurement], list[Measurement]] = [], []
     for i, measured in enumerate(release.measurements):
         both[i not in chosen].append(measured)
@@ -376,6 +377,10 @@ def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
         else list(zip(release.measured_sums.parts, release.measured_sums.measured, strict=True))
     )
     drawn += [(PlannedTable(Measure(), m.group, 1), m) for m in counts]
+    again = [m for _, m in drawn if m.repeats != 1]
+    if again:
+        columns = release.domain.named(again[0].group.axes)
+        return f"a table of sums is drawn once, and that on {columns} is said to be the mean of {again[0].repeats:,}"
     try:
         parts = [bought(part, m.noise, costs[0], release.unit.relation) for part, m in drawn]
     except InvalidInput as error:

@@ -119,6 +119,8 @@ class Noise:
         logs = math.log(2 / beta)
         if self.law == "discrete Laplace":
             variance = 2 * math.log(2) * squares * self.scale**2
+            if variance == 0:  # of a scale whose square is below the floats
+                return 0.0
             h = min(math.sqrt(logs / variance), 1 / (math.sqrt(2) * self.scale * largest))
             return h * variance + logs / h
         sigma = self.scale + (self.unit / 2 if self.law == "rounded Gaussian" else 0.0)

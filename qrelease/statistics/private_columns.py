@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -189,6 +189,23 @@ class PrivateColumns:
             Codes; the missing cell is one of them.
         """
         return self._table.codes(self.domain.axis(name)).astype(np.int64)
+
+    def blocks(self, size: int) -> Iterator[list[Ints]]:
+        """The cells of all columns, of so many records at a time: no copy of the whole table is made. Private.
+
+        Parameters
+        ----------
+        size : int
+            Records of a block; the last one may have fewer.
+
+        Yields
+        ------
+        list of ndarray of int64
+            One array for each column.
+        """
+        columns = [self._table.codes(axis) for axis in range(len(self.domain))]
+        for start in range(0, len(columns[0]), size):
+            yield [column[start : start + size].astype(np.int64) for column in columns]
 
     def sums(self, weights: Mapping[str, Ints]) -> Ints:
         """Sums over the records of a weight that the value of each column has, counted in one pass. Private.

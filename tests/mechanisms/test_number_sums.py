@@ -447,10 +447,30 @@ def test_what_counts_were_drawn_with_the_sums_is_verified(tmp_path, mechanism, n
     assert counted
     file = tmp_path / "release.json"
     content = json.loads(file.read_text())
-    for forged in (counted[1:], [], [*counted, len(release.measurements)], "none", [[0]], [True]):
+    texts = [str(i) for i in counted]
+    for forged in (counted[1:], [], [*counted, len(release.measurements)], "none", texts, [[0]], [True], [-1]):
         content["parameters"][COUNTED_WITH_SUMS] = forged
         file.write_text(json.dumps(content))
         assert {check.name: check.holds for check in qr.verify(tmp_path).checks}["noise"] is False, forged
+
+
+@pytest.mark.parametrize("mechanism", [None, MaxEnt()], ids=str)
+def test_counts_of_questions_that_are_said_to_be_means_of_several_draws_were_not_paid_for(tmp_path, mechanism):
+    """Exact counts, with the noise of sixteen draws, would be known four times as well as what was paid for."""
+    table = people()
+    release = released(table, ZCDP(0.5), mechanism=mechanism)
+    counted = release.parameters.get(COUNTED_WITH_SUMS, range(len(release.measurements)))
+
+    def exact(measured):
+        return measured.group.queries.apply(table.counts([measured.group.axes])[0].reshape(-1)).astype(float)
+
+    forged = [
+        replace(m, repeats=16, values=exact(m)) if i in counted else m for i, m in enumerate(release.measurements)
+    ]
+    replace(release, id="", measurements=tuple(forged)).save(tmp_path)
+    noise = next(check for check in qr.verify(tmp_path).checks if check.name == "noise")
+    assert noise.holds is False
+    assert "is said to be the mean of 16" in noise.found
 
 
 @pytest.mark.parametrize("mechanism", FITTING[:3], ids=str)

@@ -300,10 +300,9 @@ class Foretelling:
         return np.unique(np.concatenate([np.quantile(scores[labels == c], at) for c in (0, 1)]))
 
     def _counted(self, private: PrivateColumns, size: int, cells: Callable[[Sequence[Ints]], Ints]) -> Ints:
-        columns = [private.cells(name) for name in private.domain.names]
         found = np.zeros(size, np.int64)
-        for start in range(0, len(columns[0]), _BLOCK):
-            found += np.bincount(cells([column[start : start + _BLOCK] for column in columns]), minlength=size)
+        for block in private.blocks(_BLOCK):
+            found += np.bincount(cells(block), minlength=size)
         return found
 
     def right(self, private: PrivateColumns) -> int:

@@ -188,7 +188,8 @@ class QualityScores:
             noisy, law = private.measure("count the records", np.array([number]), 1, counting)
             measured.append(Measured("records", int(noisy[0]), spelled(law)))
             number, reach, beta = int(noisy[0]), law.reach(BETA / 2), beta / 2
-        records = Records(min(max(number, 1), _MAX_RECORDS), reach)
+        near = min(max(number, 1), _MAX_RECORDS)
+        records = Records(near, reach + abs(number - near))
         found = {f.name: f.draw(private, share, records, beta) for f, share in zip(figures, parts, strict=True)}
         value: dict[str, Value] = {name: drawn.value for name, drawn in found.items()}
         interval = [drawn.interval for drawn in found.values()]
@@ -205,7 +206,7 @@ class QualityScores:
             (*measured, *(m for drawn in found.values() for m in drawn.measured)),
             {**{n: d.chosen for n, d in found.items() if d.chosen is not None}, "left out": {**LEFT_OUT, **left_out}},
             typical=max(drawn.typical for drawn in found.values()),
-            records=max(records.near - reach, 0.0),
+            records=max(records.near - records.reach, 0.0),
             unit="points of 1000, for the k-marginal scores",
         )
 
@@ -245,10 +246,10 @@ def _foretold(public: Table, target: str | None) -> tuple[list[Figure], dict[str
     name, size = public.domain.names[goals[0]], public.domain.shape[goals[0]]
     if not 2 <= size <= MAX_CLASSES:
         return [], {what: f"{name} has {size:,} cells, and models are for 2 to {MAX_CLASSES}"}
-    if len(np.unique(public.columns[goals[0]])) < 2:
-        return [], {what: f"all synthetic records have one value of {name}"}
-    order = np.random.default_rng(0).permutation(len(public))
-    model = Foretelling(part(public, order[:ROWS]), goals[0])
+    learned = part(public, np.random.default_rng(0).permutation(len(public))[:ROWS])
+    if len(np.unique(learned.columns[goals[0]])) < 2:
+        return [], {what: f"all synthetic records that a model is trained on have one value of {name}"}
+    model = Foretelling(learned, goals[0])
     model.train()
     if model.of_two:
         return [Accuracy(model), Area(model)], {}

@@ -145,7 +145,10 @@ def test_a_column_of_more_cells_has_its_accuracy_alone():
     ("public", "why"),
     [
         (part(OTHER, slice(0, 19)), "they take 20 records"),
-        (part(OTHER, np.flatnonzero(OTHER.columns[1] == 1)), "all synthetic records have one value of sex"),
+        (
+            part(OTHER, np.flatnonzero(OTHER.columns[1] == 1)),
+            "all synthetic records that a model is trained on have one value of sex",
+        ),
     ],
     ids=["few", "one value"],
 )
@@ -155,6 +158,28 @@ def test_where_no_model_can_be_trained_the_reason_is_told_and_the_cost_goes_to_t
     assert not [name for name in found.value if "for sex" in name]
     assert found.choices["left out"]["what models learn from synthetic records"] == why
     assert {*LEFT_OUT} < {*found.choices["left out"]}
+
+
+@pytest.mark.parametrize("cells", [2, 3])
+def test_a_label_that_none_of_the_records_has_that_a_model_is_trained_on_is_no_label(cells):
+    """A model is trained on some of many records: the one with the rare label is not among these."""
+    pytest.importorskip("sklearn")
+    rare = np.zeros(60_000, np.uint8)
+    rare[7] = 1
+    public = Table(Domain.coded({"a": cells, "b": 5}), (rare, np.arange(60_000, dtype=np.uint8) % 5))
+    scores = QualityScores(public, "a")
+    assert not any(name.startswith(("accuracy", "AUC")) for name in figures(scores))
+    found = estimated(scores, public, qr.PureDP(1.0), ADD, 1)
+    assert "have one value of a" in found.choices["left out"]["what models learn from synthetic records"]
+
+
+def test_of_no_records_at_hardly_any_noise_nothing_is_known(small):
+    """Noise whose square is below the smallest float has a bound, too; and of nobody there is no figure."""
+    found = estimated(small, table([]), qr.PureDP(1e170), ADD, 1)
+    for name, (low, high) in zip(found.value, found.interval, strict=True):
+        if name.endswith("-marginal"):
+            assert low <= 500
+            assert high >= 1000
 
 
 def test_without_scikit_learn_the_rest_is_scored(not_installed):
