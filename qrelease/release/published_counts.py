@@ -1,10 +1,12 @@
 """Counts as a release publishes them: one answer, whoever asks for it in whatever way.
 
-A release that measured numbers has counts of groups from two sources: its synopsis, and the tables of counts that were
-measured with the numbers (`MeasuredSums.counts`, averaged with the other measurements by their precisions). Of every
-marginal one of the two is published, the one whose error bars are narrower, in root mean square over its cells. Bars of
-measurements are of noise whose size is public; those of a model that knows its own error are in the release. So a count
-is the same in an answer, in a marginal, in `answers.csv`, in `numbers.csv` and on the page.
+A release that measured numbers has counts of groups from two sources: its synopsis, and the tables of counts that
+were measured with the numbers (`MeasuredSums.counts`, averaged with the other measurements by their precisions). A
+model that was fitted to these tables is what is published, as its marginals agree with each other and with synthetic
+records. Of a marginal of which there are tables beside the model one of the two is, the one whose error bars are
+narrower, in root mean square over its cells. Bars of measurements are of noise whose size is public; those of a model
+that knows its own error are in the release. So a count is the same in an answer, in a marginal, in `answers.csv`, in
+`numbers.csv` and on the page.
 
 A condition that one cell of its columns' marginal meets is that cell.
 """
@@ -62,6 +64,8 @@ def _is_nearer(release: Release, sums: MeasuredSums, everything: Estimates, axes
     """The same. `everything` are the counts that were measured with the numbers, averaged with all others."""
     if not everything.gives(axes):
         return False
+    if not sums.counts(()).gives(axes):  # what was measured of it is among what the synopsis is made of
+        return not release.synopsis.has_table
     marginal = Workload(release.domain, (Group(axes, Cells(release.domain.cells(axes))),))
     if isinstance(release.synopsis, SelfAssessed):
         bars = release.synopsis.model_bars(marginal)
@@ -69,7 +73,7 @@ def _is_nearer(release: Release, sums: MeasuredSums, everything: Estimates, axes
             here = float(half_widths(everything.answer(marginal)[1], everything.order).max())
             return here < float(np.sqrt(np.mean(bars**2)))
     # Else the synopsis's own measurements, which are among everything, are all that bars its answers.
-    return sums.counts(()).gives(axes) or not release.synopsis.has_table
+    return True
 
 
 def with_numbers(

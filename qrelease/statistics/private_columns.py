@@ -198,9 +198,9 @@ class PrivateColumns:
         size : int
             Records of a block; the last one may have fewer.
 
-        Yields
-        ------
-        list of ndarray of int64
+        Returns
+        -------
+        iterator of list of ndarray of int64
             One array for each column.
         """
         columns = [self._table.codes(axis) for axis in range(len(self.domain))]

@@ -7,7 +7,6 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli.mechanisms import DEFAULT, known_or_own
@@ -27,10 +26,6 @@ from qrelease.apps.cli.shared import (
     wrote,
 )
 from qrelease.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from qrelease.data.table import Table
-    from qrelease.release.release import Release
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -118,7 +113,7 @@ def _judge(arguments: argparse.Namespace) -> None:
 
     from qrelease.data.table import Table
     from qrelease.evaluation.quality import page
-    from qrelease.evaluation.quality.published import published
+    from qrelease.evaluation.quality.published import as_released, published, synthetic_table
     from qrelease.evaluation.quality.quality import quality
     from qrelease.release import writer
     from qrelease.release.reader import load
@@ -127,19 +122,14 @@ def _judge(arguments: argparse.Namespace) -> None:
         folder = None if arguments.out is None else written.enter_context(writer.new_folder(arguments.out))
         if folder is not None:
             folder.chmod(0o700)  # what is written there is not private
-        table = table_of(arguments, undecided=arguments.release is not None)
         release = None
         if arguments.release is not None:
             with elapsed("reading the release"):
                 release = load(arguments.release)
-                if table.domain.undecided:  # it was learned for this release, which says what
-                    table = table.viewed(release.domain)
-                if release.domain != table.domain:
-                    raise InvalidInput(
-                        f"{arguments.release} was made with another schema or other columns: give those of the release"
-                    )
-                synthetic, name = _synthetic_of(release, arguments.release), str(arguments.release)
+            table = as_released(table_of(arguments, undecided=True), release, arguments.release)
+            synthetic, name = synthetic_table(release, arguments.release), str(arguments.release)
         else:
+            table = table_of(arguments)
             synthetic, name = Table.read(arguments.synthetic, table.domain.of_rows), str(arguments.synthetic)
         targets = list(table.domain.names) if arguments.targets == ["all"] else arguments.targets
         with elapsed("comparing"):
@@ -151,20 +141,3 @@ def _judge(arguments: argparse.Namespace) -> None:
     print(json.dumps(found.to_json(), ensure_ascii=False) if arguments.json else found)
     if arguments.out is not None:
         print(f"{wrote(arguments.out)}: NOT PRIVATE", file=sys.stderr)
-
-
-def _synthetic_of(release: Release, folder: Path) -> Table:
-    """The synthetic table that was given away; records drawn from the manifest, where that is weighted or was not."""
-    import numpy as np
-
-    from qrelease.data.table import Table
-    from qrelease.release.writer import WEIGHT, header
-
-    domain = release.domain
-    for file in (folder / "synthetic.csv", folder / "synthetic.parquet"):
-        if file.is_file() and WEIGHT not in header(file):
-            return Table.read(file, domain.of_rows)
-    if not release.has_table:
-        raise InvalidInput(f"{folder} has no synthetic table to judge")
-    codes = release.codes(None, np.random.default_rng(0))
-    return Table(domain.of_rows, tuple(c.astype(np.uint32) for c in codes))

@@ -19,7 +19,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_score, uncharged="nothing was charged")
     shared.data_options(parser)
-    parser.add_argument("synthetic", type=Path, help="a public table of the same columns, such as synthetic.csv")
+    parser.add_argument(
+        "synthetic", type=Path, help="the folder of a release, or a public table of the same columns: synthetic.csv"
+    )
     parser.add_argument(
         "--target",
         metavar="COLUMN",
@@ -38,15 +40,24 @@ def _score(arguments: argparse.Namespace) -> None:
     shared.tell_of_compiling()
     from qrelease.data.table import Table
     from qrelease.evaluation.quality.private_score import QualityScores
+    from qrelease.evaluation.quality.published import as_released, synthetic_table
     from qrelease.release.curator import Curator
+    from qrelease.release.reader import load
 
     cost = shared.cost_meant(arguments)
     with shared.opened(ledger_path(arguments)) as ledger:
         ledger.check_dataset(shared.dataset_of(arguments))  # before the data are read
-        table = shared.table_of(arguments)
+        if arguments.synthetic.is_dir():
+            with elapsed("reading the release"):
+                release = load(arguments.synthetic)
+            table = as_released(shared.table_of(arguments, undecided=True), release, arguments.synthetic)
+            synthetic = synthetic_table(release, arguments.synthetic)
+        else:
+            table = shared.table_of(arguments)
+            synthetic = Table.read(arguments.synthetic, table.domain.of_rows)
         curator = Curator(table, ledger, shared.entropy_of(arguments))
         told_of_rows(curator)
-        scores = QualityScores(Table.read(arguments.synthetic, table.domain.of_rows), arguments.target)
+        scores = QualityScores(synthetic, arguments.target)
         with shared.charging(arguments), elapsed("scoring"):
             found = curator.estimate(scores, cost, changed_rows=True)
         arguments.charged = f"{shared.told(cost)} was charged, and the scores are lost"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -19,11 +20,35 @@ from qrelease.mechanisms.measured_values import record_values
 from qrelease.queries.measures import Measure, grid_of
 from qrelease.release.answer_table import MAX_ANSWERS
 from qrelease.release.release import Release
+from qrelease.release.writer import WEIGHT, header
 
 _ROUNDING = 1e-9  # of the truth: what floating point may put outside of an interval that ends there
 _LEFT_OUT = (
     "the truth is of all records, and the bars do not count those of persons with more than at_most that were left out"
 )
+
+
+def as_released(table: Table, release: Release, folder: Path) -> Table:
+    """The table that a release was made from, with what was learned for it.
+
+    folder  where the release is stored, for who is told that it was made with another schema, by `InvalidInput`
+    """
+    if table.domain.undecided:
+        table = table.viewed(release.domain)
+    if release.domain != table.domain:
+        raise InvalidInput(f"{folder} was made with another schema or other columns: give those of the release")
+    return table
+
+
+def synthetic_table(release: Release, folder: Path) -> Table:
+    """The synthetic table that was given away; records drawn from the manifest, where that is weighted or was not."""
+    for file in (folder / "synthetic.csv", folder / "synthetic.parquet"):
+        if file.is_file() and WEIGHT not in header(file):
+            return Table.read(file, release.domain.of_rows)
+    if not release.has_table:
+        raise InvalidInput(f"{folder} has no synthetic table to judge")
+    codes = release.codes(None, np.random.default_rng(0))
+    return Table(release.domain.of_rows, tuple(c.astype(np.uint32) for c in codes))
 
 
 @final

@@ -50,6 +50,26 @@ def test_a_ledger_of_other_people_is_not_charged(in_folder, capsys):
         assert ledger.spent is None
 
 
+def test_a_release_is_scored_by_its_folder_with_what_was_learned_for_it(in_folder, capsys):
+    (in_folder / "people.csv").write_text("age,sex\n" + "".join(f"{20 + i % 50},{'fm'[i % 2]}\n" for i in range(400)))
+    (in_folder / "people.toml").write_text(
+        '[[attribute]]\nname = "age"\nkind = "number"\nwithin = [0, 99]\nstep = 1\nbins = { learn = 4 }\n'
+        '[[attribute]]\nname = "sex"\nkind = "category"\ncategories = ["f", "m"]\n'
+    )
+    words, cost = ["people.csv", "--schema", "people.toml"], ["--epsilon", "5"]
+    asked = ["--workload", "marginals:2", "--total-epsilon", "20", "--out", "out"]
+    assert main(["release", *words, *cost, *asked]) == 0
+    assert main(["score", words[0], "out", *words[1:], *cost, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["value"]["2-marginal"] > 800
+    assert main(["score", words[0], "out/synthetic.csv", *words[1:], *cost]) == 2
+    assert "must be learned first" in capsys.readouterr().err
+    assert main(["score", words[0], "out", *words[1:], "--columns", "sex", *cost]) == 2
+    assert "out was made with another schema or other columns" in capsys.readouterr().err
+    with qr.Ledger.open("people.ledger") as ledger:
+        assert ledger.spent == qr.PureDP(10.0)
+
+
 def scored(folder):
     (folder / "people.csv").write_text("a,b\n" + "0,1\n1,0\n" * 50)
     (folder / "schema.json").write_text('{"a": 2, "b": 2}')
