@@ -129,7 +129,7 @@ def _cut(value: float, most: float) -> float:
 @final
 @dataclass(frozen=True)
 class Score:
-    """The k-marginal score over some sets of k columns, from 0 to 1000; its noise may take it beyond."""
+    """The k-marginal score over some sets of k columns, from 0 to 1000."""
 
     public: Table = field(repr=False)
     sets: tuple[Axes, ...] = field(repr=False)
@@ -165,7 +165,8 @@ class Score:
         unit = records.near * len(self.sets)
         score, error = (2.0 - noisy / unit) * BEST / 2, self.error(law, records.near, records.off, beta)
         typical = math.sqrt(law.variance) / unit * BEST / 2
-        return Drawn(score, (score - error, score + error), (measured,), typical=typical)
+        interval = within((score - error, score + error), 0.0, BEST)
+        return Drawn(_cut(score, BEST), interval, (measured,), typical=typical)
 
 
 @final

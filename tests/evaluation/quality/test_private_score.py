@@ -244,7 +244,7 @@ def test_one_column_has_its_own_figures():
 def test_a_cost_that_buys_next_to_nothing_has_intervals_that_say_so():
     found = estimated(TRUTH, REAL, qr.PureDP(1e-8), ADD, 1)
     told = dict(zip(found.value, found.interval, strict=True))
-    assert all(high - low > 1000 for name, (low, high) in told.items() if name.endswith("-marginal"))
+    assert all(ends == (0.0, 1000.0) for name, ends in told.items() if name.endswith("-marginal"))
     assert {told[name] for name in ("worst pair", "equivalent subsample")} == {(0.0, 2.0), (0.0, 1.0)}
     assert found.promise is None
 
