@@ -1,4 +1,4 @@
-"""Synthetic records beside questions about numbers: what do they gain by the counts that are measured for these?
+"""Synthetic records beside questions about numbers: what do they gain by what is measured for these?
 
     python -m benchmarks.numbers_synthetic [--quick] [--data DIR] [--only TABLE] [--seeds N] [--epsilon E] [--json]
 
@@ -7,11 +7,14 @@ workload, of a record, at ε in {.1, 1, 10} and δ = 1e-9. The mechanism that co
 
     workload   the mean L1 distance of the model's marginals to the true ones, as fractions: of the workload
     groups     of the groups by which the questions ask
-    with       as `NumberSums` releases them: the model is fitted to the counts that were measured for the questions too
-    without    under the same draws, fitted to the workload's counts alone
+    means      how far the means of the questions' groups are off in as many synthetic records: the root mean square
+               over the records, in standard deviations of the column, on average over the questions
+    with       as `NumberSums` releases them: the model is fitted to the counts that were measured for the questions
+               too, and numbers lie inside their bins by the means that were measured
+    without    under the same draws, fitted to the workload's counts alone, and with numbers evenly in their bins
 
-Noise is from fixed seeds: it protects nobody, and the tables are public. Exit code 1 where the model is further off
-with these counts than without, by more than 2 %.
+Noise is from fixed seeds: it protects nobody, and the tables are public. Exit code 1 where the model or the means are
+further off with what was measured for the questions than without, by more than 2 %.
 """
 
 import argparse
@@ -24,6 +27,9 @@ from typing import ClassVar
 import numpy as np
 
 from benchmarks.numbers import DELTA, EPSILONS, TABLES, table_of
+from qrelease._util.typing import Ints
+from qrelease.data.attribute import Attribute
+from qrelease.data.decoding import decode
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.inference.synopsis import Synopsis
@@ -38,6 +44,8 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
+from qrelease.release.release import Release
+from qrelease.release.within_bins import tilted_bins
 
 WORSE = 1.02
 """How far off a model may be with the counts of the questions, over without them."""
@@ -54,11 +62,18 @@ class Row:
     workload_without: float
     groups: float
     groups_without: float
+    means: float
+    means_without: float
 
     @property
     def is_worse(self) -> bool:
         """Whether the counts of the questions took the model further off."""
-        return self.workload > WORSE * self.workload_without or self.groups > WORSE * self.groups_without
+        pairs = (
+            (self.workload, self.workload_without),
+            (self.groups, self.groups_without),
+            (self.means, self.means_without),
+        )
+        return any(with_them > WORSE * without for with_them, without in pairs)
 
 
 @dataclass(frozen=True)
@@ -100,6 +115,39 @@ def distance(model: Synopsis, table: Table, workload: Workload) -> float:
     return float(np.mean([np.abs(a - b.reshape(-1)).sum() for a, b in zip(said, exact, strict=True)])) / len(table)
 
 
+def off_means(release: Release, table: Table, seed: int, *, even: bool) -> float:
+    """How far the means of groups are off in synthetic records: see the module."""
+    rng = np.random.default_rng(seed)
+    codes = release.codes(None, rng)
+    found, drawn = [], release.points(codes, rng)
+    for bins in tilted_bins(release):
+        attribute = table.domain.attributes[bins.axis]
+        true = np.asarray(table.points[bins.axis])
+        points = decoded(attribute, np.asarray(codes[bins.axis]), rng) if even else drawn[attribute.name]
+        values = [np.clip(part, *bins.clip).astype(np.float64) for part in (true, points)]
+        valued = [np.asarray(columns[bins.axis]) < attribute.values for columns in (table.columns, codes)]
+        for asked in bins.tables:
+            sums, sizes = np.zeros((2, 2, len(asked.means)))
+            for i, columns in enumerate((table.columns, codes)):
+                of = asked.groups(columns)
+                kept = valued[i] & (of >= 0)
+                sums[i] = np.bincount(of[kept], values[i][kept], len(asked.means))
+                sizes[i] = np.bincount(of[kept], minlength=len(asked.means))
+            both = (sizes > 0).all(axis=0)
+            off = np.diff(sums[:, both] / sizes[:, both], axis=0)[0]
+            found.append(np.sqrt(np.average(off**2, weights=sizes[0, both])) / values[0][valued[0]].std())
+    return float(np.mean(found))
+
+
+def decoded(attribute: Attribute, codes: Ints, rng: np.random.Generator) -> Ints:
+    """The points of cells as they are drawn where nothing was measured but their counts; 0 for a missing one."""
+    assert attribute.grid is not None
+    values = decode(attribute, codes, rng)
+    values[codes == attribute.values] = float(attribute.grid.low)
+    found: Ints = np.rint((values.astype(np.float64) - float(attribute.grid.low)) / float(attribute.grid.step))
+    return found.astype(np.int64)
+
+
 def rows(name: str, table: Table, epsilons: Sequence[float], seeds: int) -> Iterator[Row]:
     """A line for each ε."""
     domain, questions = table.domain, TABLES[name].questions
@@ -108,15 +156,15 @@ def rows(name: str, table: Table, epsilons: Sequence[float], seeds: int) -> Iter
     ways = [sums, replace(sums, mechanism=WorkloadAlone(Auto(len(table))))]
     for epsilon in epsilons:
         cost = ApproxDP(epsilon, DELTA)
-        found, chosen = np.zeros((2, 2)), ""
+        found, chosen = np.zeros((2, 3)), ""
         for seed in range(seeds):
             for i, mechanism in enumerate(ways):
                 curator = Curator(table, Ledger.open(None, cost), Entropy.insecure(seed))
                 release = curator.release(mechanism, workload, cost)
                 chosen = str(release.parameters["chosen"])
-                found[i] += [distance(release.synopsis, table, asked) / seeds for asked in (workload, groups)]
-        (workload_with, groups_with), (workload_without, groups_without) = found.tolist()
-        yield Row(name, epsilon, chosen, workload_with, workload_without, groups_with, groups_without)
+                far = [distance(release.synopsis, table, asked) for asked in (workload, groups)]
+                found[i] += np.array([*far, off_means(release, table, seed, even=i == 1)]) / seeds
+        yield Row(name, epsilon, chosen, *found.T.reshape(-1).tolist())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -133,8 +181,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     epsilons = given.epsilon or ((1.0,) if given.quick else EPSILONS)
     worse = False
     if not given.json:
-        print("                         workload           groups")
-        print("table    eps  chosen     with     without   with     without")
+        print("                         workload           groups             means")
+        print("table    eps  chosen     with     without   with     without   with     without")
     for name in names:
         read = table_of(name, given.data)
         for row in (
@@ -144,8 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if given.json:
                 print(json.dumps(asdict(row)), flush=True)
             else:
-                four = (row.workload, row.workload_without, row.groups, row.groups_without)
-                numbers = "  ".join(f"{value:7.5f}" for value in four)
+                numbers = "  ".join(f"{value:7.5f}" for value in list(asdict(row).values())[3:])
                 print(f"{row.table:8} {row.epsilon:<4g} {row.mechanism:9}  {numbers}", flush=True)
     return int(worse)
 

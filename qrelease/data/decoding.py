@@ -8,12 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qrelease.data.attribute import Attribute
+from qrelease.data.bin_pieces import BinPieces
 from qrelease.data.grids import PointGrid
 
 _DECIMALS_PER_BIN = 3  # a value drawn from a bin is rounded to about a thousandth of the bin
 
 
-def decode(attribute: Attribute, codes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.object_]:
+def decode(
+    attribute: Attribute,
+    codes: NDArray[np.integer],
+    rng: np.random.Generator,
+    points: NDArray[np.integer] | None = None,
+) -> NDArray[np.object_]:
     """Values for cells: what synthetic records show.
 
     A category is its label, a code an int, a missing cell the first missing text. A bin is a value drawn uniformly
@@ -28,6 +34,8 @@ def decode(attribute: Attribute, codes: NDArray[np.integer], rng: np.random.Gene
         Its cells, from 0 to `size` - 1. Public.
     rng : Generator
         Ordinary randomness, as no privacy rests on it.
+    points : ndarray of int, shape (n,), optional
+        The points of the column's grid that the records are at, each in its cell, where that was drawn before.
 
     Returns
     -------
@@ -50,7 +58,8 @@ def decode(attribute: Attribute, codes: NDArray[np.integer], rng: np.random.Gene
         return decoded
     inside = np.minimum(codes, attribute.values - 1).astype(np.intp)
     if attribute.grid is not None:
-        drawn = _on_grid(attribute, attribute.grid, inside, rng).astype(object)
+        found = _on_grid(attribute, attribute.grid, _points(attribute, inside, rng) if points is None else points)
+        drawn = found.astype(object)
     else:
         edges = np.array(attribute.edges)
         drawn = _draw(attribute, edges[inside], edges[inside + 1], rng).astype(object)
@@ -59,15 +68,8 @@ def decode(attribute: Attribute, codes: NDArray[np.integer], rng: np.random.Gene
     return drawn
 
 
-def _on_grid(
-    attribute: Attribute, grid: PointGrid, cells: NDArray[np.intp], rng: np.random.Generator
-) -> NDArray[np.generic]:
-    """Points of cells (n,), each as likely as the others of its bin: int64, ISO dates or moments, or float64."""
-    places: NDArray[np.integer[Any]] = cells
-    if not attribute.undecided:
-        starts, stops = _pieces(attribute, cells, rng) if attribute.shape else (attribute.cuts[:-1], attribute.cuts[1:])
-        low, high = (np.array(ends, np.int64) if attribute.shape else np.array(ends)[cells] for ends in (starts, stops))
-        places = rng.integers(low, high)
+def _on_grid(attribute: Attribute, grid: PointGrid, places: NDArray[np.integer[Any]]) -> NDArray[np.generic]:
+    """The values of points (n,): int64, ISO dates or moments, or float64."""
     if attribute.kind == "date":
         seconds = round(grid.low * 86_400) + places * round(grid.step * 86_400)
         days = attribute.step.denominator == 1
@@ -75,23 +77,21 @@ def _on_grid(
     return int(grid.low) + places * int(grid.step) if attribute.integer else grid.values(places)
 
 
-def _pieces(
-    attribute: Attribute, cells: NDArray[np.intp], rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first point (n,) of a piece of the shape inside each of some bins, by its weight there, and the next."""
-    ends = np.array([*(p for p, _ in attribute.shape), attribute.grid.size if attribute.grid else 0])
-    heights = np.array([w for _, w in attribute.shape]) / np.diff(ends)
-    starts = np.union1d(ends[:-1], attribute.cuts[:-1])
-    lengths = np.diff(starts, append=ends[-1])
-    weights = heights[np.searchsorted(ends, starts, side="right") - 1] * lengths
-    first = np.searchsorted(starts, attribute.cuts)  # the pieces of each bin
-    totals = np.add.reduceat(weights, first[:-1])
-    bins = np.searchsorted(attribute.cuts, starts, side="right") - 1
-    weights = np.where(totals[bins] > 0, weights, lengths)  # evenly where nothing is known
-    summed = np.concatenate([[0.0], np.cumsum(weights)])
+def _points(attribute: Attribute, cells: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.integer[Any]]:
+    """A point (n,) of each of some bins: each as likely as the others of its run."""
+    if attribute.undecided:
+        return cells
+    if not attribute.shape:
+        cuts = np.array(attribute.cuts)
+        even: NDArray[np.int64] = rng.integers(cuts[:-1][cells], cuts[1:][cells])
+        return even
+    pieces = BinPieces.of(attribute)
+    summed = np.concatenate([[0.0], np.cumsum(pieces.shares)])
+    first = np.append(pieces.first, len(pieces.cells))
     at = summed[first[cells]] + rng.random(len(cells)) * (summed[first[cells + 1]] - summed[first[cells]])
     chosen = np.clip(np.searchsorted(summed, at, side="right") - 1, first[cells], first[cells + 1] - 1)
-    return starts[chosen], starts[chosen] + lengths[chosen]
+    drawn: NDArray[np.int64] = rng.integers(pieces.starts[chosen], pieces.starts[chosen] + pieces.lengths[chosen])
+    return drawn
 
 
 def _draw(

@@ -27,6 +27,7 @@ import numpy as np
 from qrelease._util.texts import meant, quoted
 from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data import predicates
+from qrelease.data.bin_pieces import BinPieces
 from qrelease.data.conditions import cell_text, name_text
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.queries.met_shares import met_shares
@@ -178,29 +179,17 @@ class _Pieces:
 def _pieces(attribute: Attribute) -> _Pieces:
     """The bins of a column of numbers, cut where its shape changes."""
     grid = attribute.grid
-    if grid is None or not attribute.shape:
-        if grid is not None:
-            cuts = np.array(attribute.cuts, np.int64)
-            low, high, points = grid.values(cuts[:-1]), grid.values(cuts[1:] - 1), np.diff(cuts).astype(np.float64)
-        elif attribute.kind == "coded":
-            low = high = np.arange(attribute.codes, dtype=np.float64)
-            points = np.ones(len(low))
-        else:
-            low, high = np.array(attribute.edges[:-1]), np.array(attribute.edges[1:]) - attribute.whole
-            points = high - low + 1 if attribute.whole else np.full(len(low), np.inf)
-        return _Pieces(np.arange(len(low)), np.ones(len(low)), low, high, points)
-    cuts = np.array(attribute.cuts, np.int64)
-    ends = np.array([*(p for p, _ in attribute.shape), grid.size])
-    heights = np.array([w for _, w in attribute.shape]) / np.diff(ends)
-    starts = np.union1d(ends[:-1], cuts[:-1])
-    lengths = np.diff(starts, append=ends[-1])
-    weights = heights[np.searchsorted(ends, starts, side="right") - 1] * lengths
-    first = np.searchsorted(starts, cuts[:-1])
-    cells = np.searchsorted(cuts, starts, side="right") - 1
-    weights = np.where(np.add.reduceat(weights, first)[cells] > 0, weights, lengths)  # evenly where nothing is known
-    shares = weights / np.add.reduceat(weights, first)[cells]
-    points = lengths.astype(np.float64)
-    return _Pieces(cells, shares, grid.values(starts), grid.values(starts + lengths - 1), points)
+    if grid is not None:
+        runs = BinPieces.of(attribute)
+        low, high = grid.values(runs.starts), grid.values(runs.starts + runs.lengths - 1)
+        return _Pieces(runs.cells, runs.shares, low, high, runs.lengths.astype(np.float64))
+    if attribute.kind == "coded":
+        low = high = np.arange(attribute.codes, dtype=np.float64)
+        points = np.ones(len(low))
+    else:
+        low, high = np.array(attribute.edges[:-1]), np.array(attribute.edges[1:]) - attribute.whole
+        points = high - low + 1 if attribute.whole else np.full(len(low), np.inf)
+    return _Pieces(np.arange(len(low)), np.ones(len(low)), low, high, points)
 
 
 def cell_quantiles(attribute: Attribute, counts: Floats, probabilities: Floats) -> Floats:

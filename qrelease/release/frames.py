@@ -47,18 +47,29 @@ class Column:
 
 
 def columns_of(
-    domain: Domain, codes: Sequence[npt.NDArray[np.integer[Any]]], rng: np.random.Generator
+    domain: Domain,
+    codes: Sequence[npt.NDArray[np.integer[Any]]],
+    rng: np.random.Generator,
+    points: Mapping[str, npt.NDArray[np.integer[Any]]],
 ) -> dict[str, Column]:
-    """The typed columns of synthetic records that are given as codes, one array (n,) for each attribute."""
-    return {a.name: _column(a, c, rng) for a, c in zip(domain, codes, strict=True)}
+    """The typed columns of synthetic records that are given as codes, one array (n,) for each attribute.
+
+    points  by the name of a column, where on its grid each record is, (n,); other numbers are drawn inside their bins
+    """
+    return {a.name: _column(a, c, rng, points.get(a.name)) for a, c in zip(domain, codes, strict=True)}
 
 
-def _column(attribute: Attribute, codes: npt.NDArray[np.integer[Any]], rng: np.random.Generator) -> Column:
+def _column(
+    attribute: Attribute,
+    codes: npt.NDArray[np.integer[Any]],
+    rng: np.random.Generator,
+    points: npt.NDArray[np.integer[Any]] | None,
+) -> Column:
     """The values of synthetic codes (n,): whole numbers, floats, dates, bools or texts, by the kind of the attribute.
 
     Categories that are spelled as bools are, and no others, are bools: a schema has no other word for these.
     """
-    values = decode(attribute, codes, rng)
+    values = decode(attribute, codes, rng, points)
     missing = codes == attribute.values if attribute.missing else None
     if attribute.kind == "category":
         true = next((two[1] for two in _BOOLS if {*two} == {*attribute.categories}), None)

@@ -51,6 +51,12 @@ class WeightedCounts:
     deviations: Floats
 
 
+def marginal_of(question: NumericQuestion) -> Workload:
+    """The marginal that answers a question."""
+    axes = question.axes
+    return Workload(question.domain, (Group(axes, Cells(question.domain.cells(axes))),))
+
+
 def weighted_counts(question: NumericQuestion, weights: Floats, bars: Bars, *, running: bool = False) -> WeightedCounts:
     """Σ over the cells of the question's column of weights (F, m) times the records of each group there.
 

@@ -74,6 +74,14 @@ class LinkedRelease:
         own = [np.asarray(pool[self.children.domain.axis(name)])[chosen] for name in self.own]
         return parents, of, own
 
+    def _whole(self, parents: Rows, of: npt.NDArray[np.int64], own: Rows) -> Rows:
+        """The children with their parents' columns, one array (k,) for each column of theirs."""
+        found = dict(zip(self.own, own, strict=True))
+        return [
+            found[a.name] if a.name in found else np.asarray(parents[self.parents.domain.axis(a.name)])[of]
+            for a in self.children.domain
+        ]
+
     def save(self, folder: str | os.PathLike[str], rows: int | None = None) -> None:
         """Write `parents.csv` and `children.csv`, and the two releases in folders of these names, into a new folder.
 
@@ -86,19 +94,22 @@ class LinkedRelease:
         """The same into a folder that there is."""
         rng = generator(self.parents.insecure_seed)
         parents, of, own = self.codes(rows, rng)
+        points = self.parents.points(parents, rng), self.children.points(self._whole(parents, of, own), rng)
         person = self.children.domain.person
         key = "parent" if person is None else person.column
         mark = [np.ones(len(rows), np.uint8) for rows in (parents[0], of)]
         domains = self.parents.domain, self.children.domain.project([self.children.domain.axis(n) for n in self.own])
         keys = np.arange(1, len(parents[0]) + 1), of + 1
         names = "parents", "children"
-        for name, domain, codes, number, marked in zip(names, domains, (parents, own), keys, mark, strict=True):
+        for name, domain, codes, number, marked, drawn in zip(
+            names, domains, (parents, own), keys, mark, points, strict=True
+        ):
             further: dict[str, npt.NDArray[Any]] = {
                 key: number,
                 **({writer.INSECURE_MARK: marked} if self.parents.insecure else {}),
             }
             with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as out:
-                write_csv(out, domain, codes, rng, further)
+                write_csv(out, domain, codes, rng, further, drawn)
         for name, release in zip(names, (self.parents, self.children), strict=True):
             (folder / name).mkdir()
             writer.save(release, folder / name)

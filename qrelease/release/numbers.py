@@ -42,11 +42,10 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.number_tables import fieller
 from qrelease.inference.synopsis import SelfAssessed
-from qrelease.queries.families import Cells
 from qrelease.queries.numeric import NumericQuestion, cell_quantiles, only_bounds
-from qrelease.queries.workload import Group, Workload
+from qrelease.queries.workload import Workload
 from qrelease.release.frames import Column, key_name, told_apart
-from qrelease.release.functionals import NORMAL, Bars, between_groups, counts_of, weighted_counts
+from qrelease.release.functionals import NORMAL, Bars, between_groups, counts_of, marginal_of, weighted_counts
 from qrelease.release.published_counts import from_numbers, group_sizes
 
 if TYPE_CHECKING:
@@ -362,12 +361,6 @@ def _said(release: Release, marginal: Workload, bars: Bars) -> Floats:
         return answers
     noisy, widths = bars(marginal)
     return answers if np.isnan(widths).any() else noisy
-
-
-def marginal_of(question: NumericQuestion) -> Workload:
-    """The marginal that answers a question."""
-    axes = question.axes
-    return Workload(question.domain, (Group(axes, Cells(question.domain.cells(axes))),))
 
 
 def _exact_count(release: Release) -> Bars:

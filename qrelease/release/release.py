@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final, overload
 
@@ -18,6 +19,7 @@ from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.sampling import generator
 from qrelease.inference.synopsis import MISSED, Estimator, Fitted, SelfAssessed, Synopsis
+from qrelease.inference.tilted_bins import TiltedBins
 from qrelease.mechanisms.base import Answer, plain
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.privacy.unit import Unit
@@ -36,6 +38,7 @@ from qrelease.release.published_counts import PublishedCounts, as_cell, with_num
 from qrelease.release.report.page import html
 from qrelease.release.schema_cost import SchemaCost
 from qrelease.release.unmeasured import unmeasured_sets, what_records_lack
+from qrelease.release.within_bins import tilted_bins
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import MeasuredSums, NumberTable
@@ -490,7 +493,8 @@ class Release:
         """
         check_frame(frame)
         rng = generator(self.insecure_seed if seed is None else seed)
-        return _given(columns_of(self.domain, synthetic.some_codes(self, where, rows, rng), rng), frame)
+        codes = synthetic.some_codes(self, where, rows, rng)
+        return _given(columns_of(self.domain, codes, rng, self.points(codes, rng)), frame)
 
     def _asked(self, workload: Workload | None) -> Workload:
         asked = self.workload if workload is None else workload
@@ -652,7 +656,8 @@ class Release:
         """
         check_frame(frame)
         rng = generator(self.insecure_seed if seed is None else seed)
-        return _given(columns_of(self.domain, self.codes(rows, rng), rng), frame)
+        codes = self.codes(rows, rng)
+        return _given(columns_of(self.domain, codes, rng, self.points(codes, rng)), frame)
 
     def codes(self, rows: int | None, rng: np.random.Generator) -> Sequence[npt.NDArray[np.integer[Any]]]:
         """Synthetic records as codes.
@@ -675,6 +680,32 @@ class Release:
             As `synthetic` does.
         """
         return synthetic.synthetic_codes(self, rows, rng)
+
+    def points(
+        self, codes: Sequence[npt.NDArray[np.integer[Any]]], rng: np.random.Generator
+    ) -> dict[str, npt.NDArray[np.int64]]:
+        """Where in their bins the numbers of synthetic records lie, in columns whose sums were measured.
+
+        Counts of bins leave it open. It is drawn so that in all of the release's records the measured means hold, as
+        nearly as the bins' counts and the noise allow: see `inference.tilted_bins`.
+
+        Parameters
+        ----------
+        codes : sequence of ndarray of int, each of shape (rows,)
+            Records of this release, one array for each column of the domain.
+        rng : Generator
+            Ordinary randomness: the release is public.
+
+        Returns
+        -------
+        dict of ndarray of int, shape (rows,)
+            By the name of a column: for each record the point of the column's grid, counted from 0.
+        """
+        return {self.domain.names[bins.axis]: bins.points(codes, rng) for bins in self._tilted_bins}
+
+    @cached_property
+    def _tilted_bins(self) -> tuple[TiltedBins, ...]:
+        return tilted_bins(self)
 
     def weighted(self, rows: int | None = None, *, seed: int | None = None) -> tuple[dict[str, Any], Floats]:
         """A weighted table: rows, and how many records each stands for.
@@ -702,7 +733,7 @@ class Release:
         """
         rng = generator(self.insecure_seed if seed is None else seed)
         codes, weights = self.weighted_codes(rows, rng)
-        return _given(columns_of(self.domain, codes, rng), None), weights
+        return _given(columns_of(self.domain, codes, rng, self.points(codes, rng)), None), weights
 
     def weighted_codes(
         self, rows: int | None, rng: np.random.Generator

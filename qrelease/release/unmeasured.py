@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def what_records_lack(release: Release) -> tuple[str, ...]:
     """What synthetic records do not tell of the table, a sentence each: what they are not made from.
 
-    Columns are dependent in them as far as they were measured together, or each with others that were. Sums were
-    measured beside the counts that the records follow, and so were the numbers of their groups' records where the
-    mechanism does not fit to these.
+    Columns are dependent in them as far as they were measured together, or each with others that were. Sums move
+    numbers inside their bins only; counts that were measured beside the sums are followed where the mechanism fits to
+    these too.
     """
     told, names = [], release.domain.names
     measured = [m.group.axes for m in release.measurements if m.group.axes] or release.workload.sets
@@ -33,14 +33,14 @@ def what_records_lack(release: Release) -> tuple[str, ...]:
     sums = release.measured_sums
     if sums is not None and any(part.measure.is_plain for part in sums.parts):
         told.append(
-            "synthetic records follow the counts of the workload, in bins, and not what was measured for the questions"
-            " about numbers: their means and quantiles, and how many they are in all and in groups, may be further off"
-            " than the answers"
+            "synthetic records follow the counts of the workload, and not those that were measured for the questions"
+            " about numbers: how many they are in all and in groups, and their quantiles, may be further off than the"
+            " answers"
         )
-    elif sums is not None:
+    if sums is not None and any(part.measure.power for part in sums.parts):
         told.append(
-            "synthetic records follow counts, in bins, and not the sums that were measured for the questions about"
-            " numbers: their means may be further off than the answers"
+            "synthetic numbers lie inside their bins so that the measured means hold as nearly as the counts of bins"
+            " allow: take means from the answers, which have intervals"
         )
     return tuple(told)
 

@@ -221,14 +221,15 @@ def _write_records(release: Release, file: Path, rows: int | None, weighted: boo
             codes = release.codes(rows, rng)
     except TooLarge as reason:
         return str(reason)
+    points = release.points(codes, rng)
     if release.insecure:
         further[INSECURE_MARK] = np.ones(len(codes[0]), np.uint8)
     if file.suffix == ".parquet":
-        columns = columns_of(release.domain, codes, rng)
+        columns = columns_of(release.domain, codes, rng, points)
         _write_parquet(file, [{**columns, **{name: Column(values) for name, values in further.items()}}])
     else:
         with _new(file) as out:
-            write_csv(out, release.domain, codes, rng, further)
+            write_csv(out, release.domain, codes, rng, further, points)
     return None
 
 

@@ -242,12 +242,14 @@ def write_csv(
     codes: Sequence[npt.NDArray[np.integer[Any]]],
     rng: np.random.Generator,
     extra: Mapping[str, npt.NDArray[Any]] | None = None,
+    points: Mapping[str, npt.NDArray[np.integer[Any]]] | None = None,
 ) -> None:
     """Rows of public codes as CSV, streamed: the schema's header and labels, values drawn inside the bins.
 
     out       a path (compressed by extension; the file appears only when complete) or an open text file
     codes     one array (n,) for each attribute
     extra     further columns by name, (n,) each, written after those of the domain
+    points    by the name of a column, where on its grid each record is, (n,)
     Raises `InvalidInput` for a path that cannot be written, and for an extra column with the name of an attribute.
     """
     added = extra or {}
@@ -255,7 +257,7 @@ def write_csv(
     twice = next((name for name in added if name in domain.names), None)
     if twice is not None:
         raise InvalidInput(f"a further column {twice!r} would collide with the attribute {twice!r}")
-    chunks = _decoded(domain, codes, rng, list(added.values()))
+    chunks = _decoded(domain, codes, rng, list(added.values()), points or {})
     if isinstance(out, (str, os.PathLike)):
         with written(out) as text:
             write_rows(text, header, chunks)
@@ -268,12 +270,14 @@ def _decoded(
     codes: Sequence[npt.NDArray[np.integer[Any]]],
     rng: np.random.Generator,
     extra: Sequence[npt.NDArray[Any]],
+    points: Mapping[str, npt.NDArray[np.integer[Any]]],
 ) -> Iterator[Iterable[tuple[object, ...]]]:
     """The rows of values, a few thousand at a time."""
     from qrelease.data.decoding import decode  # with numpy, which reading a schema draft's file can do without
 
     rows = len(codes[0])
     for low, high in pairwise([*range(0, rows, _DECODED_ROWS), rows]):
-        columns = [decode(a, c[low:high], rng).tolist() for a, c in zip(domain, codes, strict=True)]
+        drawn = {name: part[low:high] for name, part in points.items()}
+        columns = [decode(a, c[low:high], rng, drawn.get(a.name)).tolist() for a, c in zip(domain, codes, strict=True)]
         columns += [c[low:high].tolist() for c in extra]
         yield zip(*columns, strict=True)

@@ -626,7 +626,7 @@ def test_a_column_that_numbers_alone_ask_of_is_said_to_follow_the_schema(
     said = captured.out.splitlines()
     wrote = next(i for i, line in enumerate(said) if "synthetic.csv" in line)
     assert said[wrote + 1].startswith("nothing was measured of hours: synthetic values there follow the schema alone")
-    assert said[wrote + 2].startswith("synthetic records follow counts, in bins, and not the sums that were measured")
+    assert said[wrote + 2].startswith("synthetic numbers lie inside their bins so that the measured means hold")
     page = (with_hours / "out" / "report.html").read_text()
     assert page.count(drawn) == 1
     assert re.search(r"<h3>hours [^/]*NOT of the records: no count of it was asked", page)

@@ -1,0 +1,79 @@
+"""Where numbers of synthetic records lie inside their bins, so that the means that were measured hold in them too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from qrelease._util.typing import Floats
+from qrelease.errors import InvalidInput
+from qrelease.inference.tilted_bins import GroupMeans, TiltedBins
+from qrelease.queries.measures import clip_places, grid_of
+from qrelease.queries.numeric import NumericQuestion
+from qrelease.release.functionals import NORMAL, marginal_of, weighted_counts
+
+if TYPE_CHECKING:
+    from qrelease.release.release import Release
+
+_MODEL_ROWS: Final = 1 << 17
+"""Records of the model that densities are fitted to, where it has too many to take them all."""
+
+
+def tilted_bins(release: Release) -> tuple[TiltedBins, ...]:
+    """The densities inside the bins of each column whose means were measured, and whose bins have several values."""
+    tables = {axis: [*_means(release, axis)] for axis in _summed(release)}
+    wanted = {axis: found for axis, found in tables.items() if found}
+    if not wanted:
+        return ()
+    codes, weights = release.weighted_codes(_MODEL_ROWS, np.random.default_rng(0))
+    fitted = TiltedBins.fitted
+    return tuple(fitted(release.domain, a, _clip(release, a), found, codes, weights) for a, found in wanted.items())
+
+
+def _clip(release: Release, axis: int) -> tuple[int, int]:
+    attribute, sums = release.domain.attributes[axis], release.measured_sums
+    return clip_places(attribute, None if sums is None else sums.clips.get(attribute.name))
+
+
+def _summed(release: Release) -> list[int]:
+    """The columns whose sums were measured, and whose bins say less than that."""
+    if release.measured_sums is None or not release.has_table:
+        return []
+    asked = (NumericQuestion.parse(release.domain, text) for text in release.measured_sums.questions)
+    names = {question.column for question in asked if question.kind in ("mean", "sum", "variance")}
+    found = [(axis, a) for axis, a in enumerate(release.domain) if a.name in names and a.grid is not None]
+    return [axis for axis, a in found if a.grid is not None and a.grid.size > a.values]
+
+
+def _means(release: Release, axis: int) -> Iterator[GroupMeans]:
+    """The means of a column by the groups of each question, and of the records of each condition together."""
+    sums, name, clip = release.measured_sums, release.domain.names[axis], _clip(release, axis)
+    assert sums is not None
+    asked = [NumericQuestion.parse(release.domain, text) for text in sums.questions]
+    groups = {(part.where, by) for part in asked if part.column == name for by in ((), tuple(part.by))}
+    for where, by in sorted(groups):
+        question = NumericQuestion(release.domain, "mean", name, by, where)
+        try:
+            found = sums.answer(question, release.measurements)
+        except InvalidInput:  # of this column something else was measured by these groups
+            continue
+        own = (found.model_high - found.model_low) / (2 * NORMAL)
+        shape = tuple(release.domain.shape[a] for a in question.by_axes)
+        means = np.where(found.bounded, np.nan, found.model)
+        deviations = np.hypot(own, _of_counts(release, question, clip))
+        yield GroupMeans(question.by_axes, shape, question.predicate, means, deviations)
+
+
+def _of_counts(release: Release, question: NumericQuestion, clip: tuple[int, int]) -> Floats:
+    """By how much the noise in the counts of bins moves the mean of a group, (groups,): a standard deviation.
+
+    Nothing where the column and the groups were not counted together: a model's own error is not known.
+    """
+    counts = np.maximum(question.tabulated(release.published(marginal_of(question)).answers), 0.0)
+    low, high = (float(grid_of(question.attribute).value(place)) for place in clip)
+    n, values = counts.sum(axis=1), np.clip(question.values.mean, low, high)
+    centre = float(np.average(values, weights=counts.sum(axis=0))) if n.sum() > 0 else float(values.mean())
+    moved = weighted_counts(question, (values - centre)[None], release.error_bars).deviations[:, 0]
+    return np.where(n > 0, np.nan_to_num(moved) / np.where(n > 0, n, 1.0), 0.0)
