@@ -71,7 +71,10 @@ def _of_counts(release: Release, question: NumericQuestion, clip: tuple[int, int
 
     Nothing where the column and the groups were not counted together: a model's own error is not known.
     """
-    counts = np.maximum(question.tabulated(release.published(marginal_of(question)).answers), 0.0)
+    try:
+        counts = np.maximum(question.tabulated(release.published(marginal_of(question)).answers), 0.0)
+    except InvalidInput:  # of separate answers, of which none is of these columns
+        return np.zeros(question.groups)
     low, high = (float(grid_of(question.attribute).value(place)) for place in clip)
     n, values = counts.sum(axis=1), np.clip(question.values.mean, low, high)
     centre = float(np.average(values, weights=counts.sum(axis=0))) if n.sum() > 0 else float(values.mean())
