@@ -270,7 +270,8 @@ def _check_learned(given: argparse.Namespace, cost: Cost) -> None:
     first, left = divided(asked, cost)
     learned = given.schema.with_name(f"{given.schema.stem}-learned.toml")
     data = str(given.data) if isinstance(given.data, Path) else "DATA"  # an address may have a password
-    columns = [] if given.columns is None else ["--columns", ",".join(given.columns)]
+    lists = {"--columns": given.columns, "--header": given.header}
+    columns = [word for option, of in lists.items() if of is not None for word in (option, ",".join(of))]
     files = ["--schema", str(given.schema), *columns, "--ledger", str(given.ledger), "--out", str(learned)]
     same = ("--dataset", "--query", "--parent", "--separator", "--quote", "--decimal", "--encoding", "--neighbours")
     total = [] if Ledger.exists(given.ledger) else _cost_words(cost, "total-")

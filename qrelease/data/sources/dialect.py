@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 from qrelease._util.texts import quoted
@@ -24,7 +24,7 @@ _ENCODINGS: Final = re.compile(
 @final
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Separator, quote, decimal mark and encoding of a CSV file.
+    """Separator, quote, decimal mark and encoding of a CSV file, and its header where it has none.
 
     Attributes
     ----------
@@ -38,11 +38,14 @@ class Dialect:
         decimal comma a number with a point is refused, for it may be one with thousands.
     encoding
         By its name in Python: utf-8 (a byte order mark is skipped), latin-1, cp1252, utf-16, ….
+    header
+        The names of all columns, in their order, where the file begins with its first record; none where its first
+        line has them.
 
     Raises
     ------
     InvalidInput
-        For a mark or an encoding that is not one of these.
+        For a mark or an encoding that is not one of these, and for a name that is empty or given twice.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Dialect:
     quote: str = '"'
     decimal: str = "."
     encoding: str = "utf-8"
+    header: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.separator not in _MARKS or self.separator == '"':
@@ -69,11 +73,20 @@ class Dialect:
         if not _ENCODINGS.fullmatch(name):
             raise InvalidInput(f"--encoding must be one such as utf-8, latin-1 or utf-16, got {self.encoding!r}")
         object.__setattr__(self, "encoding", name)
+        header = tuple(column.strip() for column in self.header)
+        if not all(header) or len(set(header)) < len(header):
+            raise InvalidInput(f"--header must name every column once, got {', '.join(map(repr, self.header))}")
+        object.__setattr__(self, "header", header)
 
     @property
     def is_utf8(self) -> bool:
         """Whether the bytes are UTF-8."""
         return self.encoding.startswith("utf-8")
+
+    @property
+    def of_parent(self) -> Dialect:
+        """That of the parent table beside the records: a header is of these alone."""
+        return replace(self, header=())
 
     @property
     def format(self) -> dict[str, Any]:

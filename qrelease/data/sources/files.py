@@ -88,7 +88,7 @@ def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect:
     place, suffix = Path(path), unpacked(path).suffix.lower()
     if dialect is not None and (is_server(path) or query is not None or suffix in _NOT_CSV):
         named = "records on a server" if is_server(path) else path  # whose address may have a password
-        raise InvalidInput(f"{named}: separator, quote, decimal mark and encoding are for CSV files")
+        raise InvalidInput(f"{named}: separator, quote, decimal mark, encoding and header are for CSV files")
     if is_server(path):
         return postgres_reader(str(path), query)
     if suffix in SQLITE_SUFFIXES:
@@ -123,7 +123,7 @@ def _remote_reader(url: str, query: str | None, dialect: Dialect | None) -> Read
     def reader(stored: StoredObject) -> UnchangedReader:
         suffix = unpacked(stored.name).suffix.lower()
         if dialect is not None and suffix in _NOT_CSV:
-            raise InvalidInput(f"{stored}: separator, quote, decimal mark and encoding are for CSV files")
+            raise InvalidInput(f"{stored}: separator, quote, decimal mark, encoding and header are for CSV files")
         if stored.suffix.lower() in PARQUET_SUFFIXES:
             found: Reader = ParquetReader(stored)
         elif suffix in ARROW_SUFFIXES:
