@@ -265,8 +265,8 @@ class Table:
         """Read the records of a file, or of all files of a pattern such as `part-*.parquet`.
 
         Or those of a table on a PostgreSQL server, or of an object in a store or on a web server. By the suffix a file
-        is Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc), JSON lines (.jsonl, .ndjson), of DuckDB (.duckdb,
-        .ddb) or SQLite (.sqlite, .sqlite3, .db), else CSV.
+        is Parquet (.parquet, .pq), Arrow (.arrow, .arrows, .feather, .ipc), JSON lines (.jsonl, .ndjson), of DuckDB
+        (.duckdb, .ddb) or SQLite (.sqlite, .sqlite3, .db), else CSV.
 
         Parameters
         ----------

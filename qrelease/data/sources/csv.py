@@ -33,6 +33,20 @@ _SEPARATORS = ",;\t|"
 _TAB = "\t"
 _UTF_16 = b"\xff\xfe", b"\xfe\xff"
 
+_OTHER_FORMATS = {
+    b"PK\x03\x04": "a ZIP archive, as workbooks (.xlsx, .ods) are too: take the table out, as CSV",
+    b"\x28\xb5\x2f\xfd": "packed by zstd: unpack it, or pack it as .gz, .xz or .bz2",
+    b"\x1f\x8b": "packed by gzip: let its name end with .gz",
+    b"BZh": "packed by bzip2: let its name end with .bz2",
+    b"\xfd7zXZ\x00": "packed by xz: let its name end with .xz",
+    b"\xd0\xcf\x11\xe0": "a workbook of an old Excel: save its table as CSV",
+    b"PAR1": "a Parquet file: let its name end with .parquet",
+    b"ARROW1": "an Arrow file: let its name end with .arrow",
+    b"\xff\xff\xff\xff": "an Arrow stream: let its name end with .arrows",
+    b"SQLite format 3": "a SQLite file: let its name end with .sqlite",
+}
+"""What files begin with that are not text, and what to do."""
+
 PLAIN = Dialect()
 
 _DECODED_ROWS = 1 << 12
@@ -165,6 +179,9 @@ class CsvReader:
             return f"{self.path} is not {self.dialect.encoding}; say its --encoding"
         with open_bytes(self.path) as lines:
             for number, line in enumerate(lines, start=1):
+                other = next((what for mark, what in _OTHER_FORMATS.items() if line.startswith(mark)), "")
+                if number == 1 and other:
+                    return f"{self.path} is no CSV file but {other}"
                 try:
                     line.decode("utf-8")
                 except UnicodeDecodeError as found:

@@ -32,7 +32,7 @@ _PACKING = 8  # by about so much are CSV files compressed
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 
-ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
+ARROW_SUFFIXES = (".arrow", ".arrows", ".feather", ".ipc")
 
 JSON_SUFFIXES = (".jsonl", ".ndjson")
 
