@@ -146,7 +146,7 @@ class CsvReader:
     def line(self, record: int) -> int:
         """The line of the file on which a record (counted from 0) ends. Reads the file again: for errors."""
         with open_text(self.path, self.dialect.encoding) as text:
-            reader = csv.reader(text, **self.dialect.format)
+            reader = csv.reader(self.dialect.lines(text, self.path), **self.dialect.format)
             for _ in islice(_rows(reader, self.dialect.header), record + 2):  # the header is a row too
                 pass
             return reader.line_num
@@ -165,7 +165,7 @@ class CsvReader:
 
         try:
             with open_text(self.path, self.dialect.encoding) as text:
-                yield numbered(csv.reader(text, **self.dialect.format))
+                yield numbered(csv.reader(self.dialect.lines(text, self.path), **self.dialect.format))
         except UnicodeError as error:  # one of UTF-16 without a byte order mark is no UnicodeDecodeError
             raise InvalidInput(self._undecodable(error)) from None
         except csv.Error as error:

@@ -71,7 +71,7 @@ class BlockCsvReader:
         with reading_bar() as bar:
             try:
                 with _Bytes(self.path, dialect) as raw:
-                    begun = self._first_bytes(raw) if dialect.header else self._after_header(raw)
+                    begun = self._begun(raw)
                     if begun is not None:
                         for cells in ahead(self._cells(raw, columns, begun)):
                             yield BlockPiece(self._plain, cells, spellings, read)
@@ -117,8 +117,12 @@ class BlockCsvReader:
             if len(left) > _MAX_RECORD_BYTES:
                 raise _UnsureError
 
-    def _first_bytes(self, raw: Any) -> bytes:
-        """The first bytes of a file without a header, but not a byte order mark."""
+    def _begun(self, raw: Any) -> bytes | None:
+        """The first bytes of the records that were read; None where Python shall read all of them."""
+        if self._dialect.escape:
+            return None
+        if not self._dialect.header:
+            return self._after_header(raw)
         first: bytes = raw.read(len(_MARK))
         return first.removeprefix(_MARK) if self._dialect.is_utf8 else first
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -38,6 +39,9 @@ class Dialect:
         decimal comma a number with a point is refused, for it may be one with thousands.
     encoding
         By its name in Python: utf-8 (a byte order mark is skipped), latin-1, cp1252, utf-16, ….
+    escape
+        A backslash where that stands before a quote, a separator, a line break or itself to make it a part of the text;
+        empty where nothing does. Before anything else it is refused: some write `\\N` for what is missing, or `\\t`.
     header
         The names of all columns, in their order, where the file begins with its first record; none where its first
         line has them.
@@ -57,6 +61,7 @@ class Dialect:
     quote: str = '"'
     decimal: str = "."
     encoding: str = "utf-8"
+    escape: str = ""
     header: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -64,6 +69,8 @@ class Dialect:
             raise InvalidInput(f"--separator must be one mark, such as ; or a tab, got {self.separator!r}")
         if self.quote and (self.quote not in _MARKS or self.quote == self.separator):
             raise InvalidInput(f"--quote must be one mark other than the separator, or empty, got {self.quote!r}")
+        if self.escape not in ("", "\\"):
+            raise InvalidInput(f"--escape must be \\ or empty, got {self.escape!r}")
         if self.decimal not in (".", ","):
             raise InvalidInput(f"--decimal must be . or , got {self.decimal!r}")
         try:
@@ -92,7 +99,25 @@ class Dialect:
     def format(self) -> dict[str, Any]:
         """What Python's `csv.reader` is told."""
         quoting = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
-        return {"delimiter": self.separator, "quotechar": self.quote or None, "quoting": quoting, "strict": True}
+        quotes = {"quotechar": self.quote or None, "quoting": quoting, "escapechar": self.escape or None}
+        return {"delimiter": self.separator, **quotes, "strict": True}
+
+    def lines(self, text: Iterable[str], where: object) -> Iterable[str]:
+        """The lines of a text as they are; `InvalidInput` for one, called by its place, that escapes what cannot be."""
+        return self._checked(text, where) if self.escape else text
+
+    def _checked(self, text: Iterable[str], where: object) -> Iterator[str]:
+        special = "".join(map(re.escape, {self.separator, self.quote, self.escape, "\r", "\n"}))
+        good = re.compile(rf"(?:[^\\]|\\[{special}])*", re.DOTALL)
+        for number, line in enumerate(text, start=1):
+            if self.escape in line and not good.fullmatch(line):
+                found = good.match(line)
+                at = 0 if found is None else found.end()
+                raise InvalidInput(
+                    f"{where} line {number}: {quoted(line[at : at + 2])} escapes no quote, separator or line break, nor"
+                    " itself: what it stands for is not known"
+                )
+            yield line
 
     def pointed(self, text: str) -> str:
         """A numeral with a decimal comma as one with a point; any other text as it is."""

@@ -226,3 +226,44 @@ def test_a_parent_table_has_a_header_of_its_own(tmp_path):
         (DOMAIN.attributes[1].encode(p), DOMAIN.attributes[2].encode(c))
         for p, c in (("1.5", "1"), ("-0.25", "3"), ("1.25", "1"))
     )
+
+
+WRITTEN = [
+    (r'"a\"b"', 'a"b'),
+    (r'"a\\"', "a\\"),
+    (r'"a,\"b"', 'a,"b'),
+    (r"a\,b", "a,b"),
+    (r"a\"b", 'a"b'),
+    (r'"a""b"', 'a"b'),
+    ('"a\nb"', "a\nb"),
+    ("a\\\nb", "a\nb"),
+    (r'"\\N"', "\\N"),
+]
+"""Fields with escapes, and what they say."""
+
+
+@pytest.mark.parametrize("header", [(), ("x", "y")])
+def test_a_backslash_takes_the_next_mark_into_the_text(header, tmp_path):
+    first = "" if header else "x,y\n"
+    (tmp_path / "t.csv").write_text(first + "".join(f"{field},F\n" for field, _ in WRITTEN * 3))
+    labels = tuple(dict.fromkeys(text for _, text in WRITTEN))
+    domain = Domain((Attribute("x", "category", categories=labels), Attribute("y", "category", categories=("F",))))
+    for make in readers(escape="\\", header=header):
+        found = Table.of_reader(make(tmp_path / "t.csv"), domain)
+        assert [labels[code] for code in found.columns[0].tolist()] == [text for _, text in WRITTEN * 3]
+    assert len(Table.read(tmp_path / "t.csv", domain, dialect=Dialect(escape="\\", header=header))) == 3 * len(WRITTEN)
+
+
+@pytest.mark.parametrize("field", [r"\N", r"C:\dir", r'"\t"', r'"a\\\N"', r"\'"])
+def test_an_escape_of_anything_else_is_refused_with_its_line(field, tmp_path):
+    """It would be read as N, and a missing value be a category."""
+    (tmp_path / "t.csv").write_text(f"x\nN\n{field}\nN\n")
+    for make in readers(escape="\\"):
+        with pytest.raises(InvalidInput, match=r"t\.csv line 3: .* escapes no quote, separator or line break"):
+            Table.of_reader(make(tmp_path / "t.csv"), Domain((Attribute("x", "category", categories=("N",)),)))
+
+
+@pytest.mark.parametrize("escape", ["/", "\\\\", '"'])
+def test_only_a_backslash_escapes(escape):
+    with pytest.raises(InvalidInput, match="--escape must be"):
+        Dialect(escape=escape)
