@@ -333,6 +333,8 @@ ELSEWHERE = """Each prints its figures, with what is asked of them, and says wha
 | `python -m benchmarks.local --data DIR` | the local model |
 | `python -m benchmarks.attacks` | attacks |
 | `python -m benchmarks.attacks --only membership` | membership, against the bound |
+| `python -m benchmarks.scale` | reading and counting, beside polars, pyarrow and DuckDB, in one process and by Spark |
+| `python -m benchmarks.ledger` | durable charges, in a file and on PostgreSQL, and while processes are killed |
 | `python -m benchmarks.server` | the server under load |
 | `python -m benchmarks.statistics` | means, quantiles, selections |
 """

@@ -93,11 +93,17 @@ POOLS = (
 
 
 def csv_text(
-    names: list[str], records: list[Any], quoting: int = csv.QUOTE_MINIMAL, end: str = "\n", separator: str = ","
+    names: list[str],
+    records: list[Any],
+    quoting: int = csv.QUOTE_MINIMAL,
+    end: str = "\n",
+    separator: str = ",",
+    escape: str | None = None,
 ) -> str:
     """A file that spells each value as Python's csv module does."""
     out = io.StringIO()
-    writer = csv.writer(out, quoting=quoting, lineterminator=end, delimiter=separator)
+    style: dict[str, Any] = {"doublequote": escape is None, "escapechar": escape}
+    writer = csv.writer(out, quoting=quoting, lineterminator=end, delimiter=separator, **style)
     writer.writerow(["n", *names])  # the number of the record: so no line is blank
     for number, value in enumerate(records):
         writer.writerow([number, *[value.decode() if isinstance(value, bytes) else value] * len(names)])
@@ -118,6 +124,13 @@ def csv_file(
 def by(reader: Callable[[Path], Reader], file: Any) -> Any:
     """A source that is read by a reader of its own, whatever its size."""
     return lambda names, records, folder: reader(file(names, records, folder))
+
+
+def csv_bare(names: list[str], records: list[Any], folder: Path) -> Reader:
+    """A file without its header."""
+    path = csv_file()(names, records, folder)
+    path.write_bytes(path.read_bytes().partition(b"\n")[2])
+    return BlockCsvReader(path, Dialect(header=("n", *names)), block=16)
 
 
 def small_blocks(path: Path) -> Reader:
@@ -158,6 +171,13 @@ def arrow_file(names: list[str], records: list[Any], folder: Path) -> Path:
     with pa.ipc.new_file(folder / "t.arrow", table.schema) as file:
         file.write_table(table, max_chunksize=2)
     return folder / "t.arrow"
+
+
+def arrow_stream(names: list[str], records: list[Any], folder: Path) -> Path:
+    table = numbered(names, pa.array(records))
+    with pa.ipc.new_stream(folder / "t.arrows", table.schema) as stream:
+        stream.write_table(table, max_chunksize=2)
+    return folder / "t.arrows"
 
 
 @cache
@@ -254,6 +274,8 @@ SOURCES: dict[str, Any] = {
     "csv, tabs and UTF-16": by(
         in_dialect(Dialect("\t", encoding="utf-16")), csv_file(separator="\t", encoding="utf-16")
     ),
+    "csv without a header": csv_bare,
+    "csv, backslashes": by(in_dialect(Dialect(escape="\\")), csv_file(escape="\\", quoting=csv.QUOTE_ALL)),
     "csv, decimal commas": by(in_dialect(Dialect(";", decimal=",")), csv_file(separator=";")),
     "pandas": frame(pd.Series),
     "pandas, objects": frame(pandas_object),
@@ -278,6 +300,7 @@ SOURCES: dict[str, Any] = {
     "Parquet of polars": parquet_file(polars_as_arrow),
     "Parquet, many files": many_files,
     "Arrow, a file": arrow_file,
+    "Arrow, a stream": arrow_stream,
     "polars, lazy": frame(polars_loose, pl.LazyFrame),
     "JSON lines": json_lines,
     "csv.gz at a URL": at_url(csv_file(".gz", gzip.compress)),

@@ -1,5 +1,6 @@
 """The worked example of a mechanism of one's own, as CONTRIBUTING prints it."""
 
+import contextlib
 import importlib.util
 import re
 from dataclasses import dataclass, replace
@@ -122,10 +123,21 @@ def test_what_the_pages_print_for_ones_own_parts_imports_public_names_alone():
     assert not [line for block in shown for line in re.findall(r".*\bqrelease\..*", block)]
 
 
-def test_the_parts_of_the_page_run(capsys):
+def test_the_parts_of_the_page_run(capsys, tmp_path):
     shown: dict = {"__name__": "extending"}
-    exec("\n".join(blocks("docs/how-to/extending.md", "```{code-cell} ipython3\n")), shown)
-    assert "worst error 0." in capsys.readouterr().out
+    with contextlib.chdir(tmp_path):
+        exec("\n".join(blocks("docs/how-to/extending.md", "```{code-cell} ipython3\n")), shown)
+    printed = capsys.readouterr().out
+    assert "worst error 0." in printed
+    assert "people.txt line 3: column 'sex': value 'F1' is not one of the 2 categories" in printed
+    source, places, whole = shown["FixedPlaces"], {"sex": (0, 1), "age": (1, 4)}, qr.Domain(shown["columns"])
+    with_commas = tmp_path / "people.csv"
+    with_commas.write_text("sex,age\n" + "F,31\nM,47\nF,104\nM,8\n" * 250, "utf-8")
+    fixed = source(tmp_path / "people.txt", places)
+    found, same = qr.Table.of_reader(fixed, whole), qr.Table.read(with_commas, whole)
+    assert [c.tolist() for c in found.columns] == [c.tolist() for c in same.columns]
+    held = qr.Domain(whole.attributes[:1], person=qr.Person("age", 3))  # as if the age told them apart
+    assert len(qr.Table.of_reader(fixed, held)) == len(qr.Table.read(with_commas, held))
     found = shown["Furthest"]()
     door = private(random_table(DOMAIN, 200, 0), qr.PureDP(1.0))
     state = qr.WeightedRecords.equal(DOMAIN, np.arange(12), 200.0)

@@ -199,7 +199,8 @@ def draft(
     person
         Whose records they are, where a person may have several. Marks of "nobody" are added as they occur.
     dialect
-        Of a CSV file: separator, quote, decimal mark and encoding, where it is not UTF-8 with commas.
+        Of a CSV file: separator, quote, decimal mark and encoding, where it is not UTF-8 with commas, and its header,
+        where it has none.
     query
         Of a database: which of its records, as `Table.read` takes it.
 

@@ -265,8 +265,8 @@ class Table:
         """Read the records of a file, or of all files of a pattern such as `part-*.parquet`.
 
         Or those of a table on a PostgreSQL server, or of an object in a store or on a web server. By the suffix a file
-        is Parquet (.parquet, .pq), Arrow (.arrow, .feather, .ipc), JSON lines (.jsonl, .ndjson), of DuckDB (.duckdb,
-        .ddb) or SQLite (.sqlite, .sqlite3, .db), else CSV.
+        is Parquet (.parquet, .pq), Arrow (.arrow, .arrows, .feather, .ipc), JSON lines (.jsonl, .ndjson), of DuckDB
+        (.duckdb, .ddb) or SQLite (.sqlite, .sqlite3, .db), else CSV.
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ class Table:
             tables. Of a SQLite file or a PostgreSQL server also the name of the table, which is no view.
         dialect
             Of CSV files, the parent too: separator, quote, decimal mark and encoding, where they are not UTF-8 with
-            commas.
+            commas; and the header of the records, where their file has none.
 
         Returns
         -------
@@ -318,7 +318,8 @@ class Table:
                 f"{reader.path} has {'none' if others else 'all'} of the columns: a parent has some of them"
             )
         parts = [narrowed(domain, names) for names in (own, others)]
-        return cls.of_reader(reader, parts[0]).joined(cls.read(parent, parts[1], dialect=dialect)).ordered(domain)
+        of_parent = None if dialect is None else dialect.of_parent
+        return cls.of_reader(reader, parts[0]).joined(cls.read(parent, parts[1], dialect=of_parent)).ordered(domain)
 
     @classmethod
     def read_csv(cls, path: str | os.PathLike[str], schema: Schema, columns: Sequence[str] | None = None) -> Table:

@@ -139,6 +139,7 @@ class TwoTables:
         reader = open_reader(path, query, dialect)
         of_parents, own = _divided(reader, schema)
         children = Table.of_reader(reader, own)
+        dialect = None if dialect is None else dialect.of_parent
         return cls.of(Table.read(parent, of_parents, dialect=dialect), children)
 
     @classmethod

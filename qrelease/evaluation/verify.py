@@ -43,6 +43,7 @@ from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
 from qrelease.release import checksums, promise
 from qrelease.release.answer_table import MAX_ANSWERS, NUMBERS
+from qrelease.release.error_bars import measured_answers
 from qrelease.release.frames import as_arrow, told_apart
 from qrelease.release.manifest import MANIFEST, manifest_of
 from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_columns, number_rows
@@ -498,7 +499,7 @@ def _allowed(noise: Noise, cost: Cost) -> float | None:
 
 
 def _total(release: Release) -> Check:
-    """Whether the number of records is near what was measured of it."""
+    """Whether the number of records is near what was measured of it, all together and by each measurement."""
     asked = Workload(release.domain, (RECORDS,))
     try:
         noisy, widths = (float(part[0]) for part in release.measured_bars(asked))
@@ -509,6 +510,13 @@ def _total(release: Release) -> Check:
         return Check("total", None, f"the number of records, {total:,.0f}, was not measured")
     good = abs(total - max(noisy, 0.0)) <= _MAX_TOTAL_OFF * widths + 1
     measured = f"{noisy:,.1f} ± {widths:,.1f} were measured"
+    if good:
+        for m in release.measurements:
+            one, half = (float(part[0]) for part in measured_answers(asked, [m]))
+            if abs(total - max(one, 0.0)) > _MAX_TOTAL_OFF * half + 1:  # never where it does not count the records
+                on = " * ".join(release.domain.names[a] for a in m.group.axes)
+                good, measured = False, f"{one:,.1f} ± {half:,.1f} were measured{f' on {on}' if on else ''}"
+                break
     return Check("total", good, f"it stands for {total:,.1f} records, and {measured}")
 
 

@@ -82,6 +82,12 @@ def altered_answers(folder):
     (folder / "answers.csv").write_text("\n".join(lines) + "\n")
 
 
+def another_count(content):
+    """Of the records alone: a fit that has them in marginals too hardly follows it."""
+    (counted,) = (m for m in content["measurements"] if not m["columns"])
+    counted["values"] = [counted["values"][0] + 2000 * counted["noise"]["scale"]]
+
+
 FORGERIES = {
     "a noise scale divided by ten": (edit(less_noise), {"noise"}),
     "changed measurements": (edit(other_measurements), {"measurements", "answers"}),
@@ -109,6 +115,14 @@ def rehash(folder):
     content["id"] = checksums.release_id(content, (np.array(m["values"]) for m in content["measurements"]))
     file.write_text(json.dumps(content))
     checksums.write_hashes(folder)
+
+
+def test_a_measured_count_that_no_other_measurement_agrees_with_is_found(tmp_path):
+    folder, _, _ = saved(tmp_path, qr.MaxEnt())
+    assert verify(folder).holds
+    edit(another_count)(folder)
+    rehash(folder)
+    assert "total" in failed(verify(folder))
 
 
 @pytest.mark.parametrize("name", FORGERIES)

@@ -12,7 +12,7 @@ from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import cost_of
 from qrelease.privacy.ledger_url import is_address
 
-_TABLE = ("data", "schema", "parent", "query", "separator", "quote", "decimal", "encoding")
+_TABLE = ("data", "schema", "parent", "query", "separator", "quote", "decimal", "encoding", "escape", "header")
 _COMMON = (*_TABLE, "ledger", "dataset", "neighbours", "columns", "total", "release")
 _PATHS = ("data", "schema", "parent", "ledger", "out", "sign")
 _OWN = ("out", "epsilon", "delta", "rho", "mechanism", "workload", "columns", "rounds", "size", "alpha", "records")
@@ -41,8 +41,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="a TOML file with data, schema, a table [total] with epsilon and delta of a new ledger, and a table"
         f" [[release]] for each release: {', '.join(_OWN + _MORE + _NUMBERS)}, as of `qrelease release`. For all of"
-        " them: parent, query, separator, quote, decimal, encoding, ledger, dataset, neighbours and columns. Paths are"
-        " relative to this file. A release whose folder is there is not made again",
+        " them: parent, query, separator, quote, decimal, encoding, escape, header, ledger, dataset, neighbours and"
+        " columns. Paths are relative to this file. A release whose folder is there is not made again",
     )
 
 

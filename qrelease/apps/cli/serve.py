@@ -270,11 +270,12 @@ def _check_learned(given: argparse.Namespace, cost: Cost) -> None:
     first, left = divided(asked, cost)
     learned = given.schema.with_name(f"{given.schema.stem}-learned.toml")
     data = str(given.data) if isinstance(given.data, Path) else "DATA"  # an address may have a password
-    columns = [] if given.columns is None else ["--columns", ",".join(given.columns)]
+    lists = {"--columns": given.columns, "--header": given.header}
+    columns = [word for option, of in lists.items() if of is not None for word in (option, ",".join(of))]
     files = ["--schema", str(given.schema), *columns, "--ledger", str(given.ledger), "--out", str(learned)]
-    same = ("--dataset", "--query", "--parent", "--separator", "--quote", "--decimal", "--encoding", "--neighbours")
+    of_file = ("--query", "--parent", "--separator", "--quote", "--decimal", "--encoding", "--escape")
     total = [] if Ledger.exists(given.ledger) else _cost_words(cost, "total-")
-    words = [data, *files, *_words(given, *same), *_cost_words(first), *total]
+    words = [data, *files, *_words(given, "--dataset", *of_file, "--neighbours"), *_cost_words(first), *total]
     raise InvalidInput(
         f"{given.schema} leaves {', '.join(asked.undecided)} to be learned, and a server needs bins and categories that"
         f" are known; nothing was charged. Learn them, say by `qrelease schema learn {shlex.join(words)}`, and serve"

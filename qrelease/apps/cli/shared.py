@@ -99,15 +99,24 @@ def dialect_options(parser: OptionParser) -> None:
     parser.add_argument("--quote", metavar="MARK", help="around a field of a CSV file, or '' for nothing (default: \")")
     parser.add_argument("--decimal", metavar="MARK", help="before the decimals of a CSV file's numbers (default: .)")
     parser.add_argument("--encoding", metavar="NAME", help="of a CSV file: latin-1, utf-16, … (default: utf-8)")
+    parser.add_argument(
+        "--escape",
+        metavar="MARK",
+        help="'\\' where a CSV file has it before quotes in quotes (default: doubled ones)",
+    )
+    parser.add_argument(
+        "--header", type=names, metavar="A,B,…", help="the columns of a CSV file whose first line is a record already"
+    )
 
 
 def dialect_of(arguments: argparse.Namespace) -> Dialect | None:
     """What `dialect_options` say, if anything."""
     from qrelease.data.sources.dialect import Dialect
 
-    names = ("separator", "quote", "decimal", "encoding")
-    said = {name: getattr(arguments, name, None) for name in names}
+    marks = ("separator", "quote", "decimal", "encoding", "escape", "header")
+    said = {name: getattr(arguments, name, None) for name in marks}
     said["separator"] = {"tab": "\t", "\\t": "\t"}.get(said["separator"] or "", said["separator"])
+    said["header"] = None if said["header"] is None else tuple(said["header"])
     found = {name: mark for name, mark in said.items() if mark is not None}
     return Dialect(**found) if found else None
 

@@ -38,6 +38,8 @@ _ROW_BY_ROW: Final = frozenset(
 )
 """Steps of DuckDB's plans each of whose rows is made of one row of every table."""
 
+_STREAM: Final = b"\xff\xff\xff\xff"  # before each message of a stream; a file begins with ARROW1
+
 _MEMORY: Final = "512MB"
 
 
@@ -86,7 +88,7 @@ class BatchReader:
 
 
 def arrow_reader(path: Place) -> BatchReader:
-    """The reader of an Arrow file (IPC, or Feather of its second version). Needs pyarrow."""
+    """The reader of an Arrow file or stream (IPC, or Feather of its second version). Needs pyarrow."""
 
     @contextmanager
     def opened() -> Iterator[Any]:
@@ -99,7 +101,9 @@ def arrow_reader(path: Place) -> BatchReader:
                 as_source(path) as source,
                 pa.memory_map(str(path)) if source is path else pa.PythonFile(source) as raw,
             ):
-                yield pa.ipc.open_file(raw)
+                streamed = raw.read(len(_STREAM)) == _STREAM
+                raw.seek(0)
+                yield pa.ipc.open_stream(raw) if streamed else pa.ipc.open_file(raw)
         except (OSError, pa.ArrowException) as error:
             raise InvalidInput(f"{path} cannot be read: {_line(error)}") from None
 
@@ -107,8 +111,9 @@ def arrow_reader(path: Place) -> BatchReader:
         import pyarrow as pa
 
         with opened() as file:
-            for number in range(file.num_record_batches):
-                whole = pa.Table.from_batches([file.get_batch(number)]).select(list(columns))
+            streamed = isinstance(file, pa.RecordBatchStreamReader)
+            for batch in file if streamed else map(file.get_batch, range(file.num_record_batches)):
+                whole = pa.Table.from_batches([batch]).select(list(columns))
                 for first in range(0, len(whole), BATCH):
                     yield whole.slice(first, BATCH)
 

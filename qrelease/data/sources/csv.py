@@ -33,6 +33,20 @@ _SEPARATORS = ",;\t|"
 _TAB = "\t"
 _UTF_16 = b"\xff\xfe", b"\xfe\xff"
 
+_OTHER_FORMATS = {
+    b"PK\x03\x04": "a ZIP archive, as workbooks (.xlsx, .ods) are too: take the table out, as CSV",
+    b"\x28\xb5\x2f\xfd": "packed by zstd: unpack it, or pack it as .gz, .xz or .bz2",
+    b"\x1f\x8b": "packed by gzip: let its name end with .gz",
+    b"BZh": "packed by bzip2: let its name end with .bz2",
+    b"\xfd7zXZ\x00": "packed by xz: let its name end with .xz",
+    b"\xd0\xcf\x11\xe0": "a workbook of an old Excel: save its table as CSV",
+    b"PAR1": "a Parquet file: let its name end with .parquet",
+    b"ARROW1": "an Arrow file: let its name end with .arrow",
+    b"\xff\xff\xff\xff": "an Arrow stream: let its name end with .arrows",
+    b"SQLite format 3": "a SQLite file: let its name end with .sqlite",
+}
+"""What files begin with that are not text, and what to do."""
+
 PLAIN = Dialect()
 
 _DECODED_ROWS = 1 << 12
@@ -50,7 +64,8 @@ class Chunk:
 
 @final
 class CsvReader:
-    """A CSV file with one header row: UTF-8 with commas and RFC 4180 quotes, or in another dialect that is said.
+    """A CSV file with one header row: UTF-8 with commas and RFC 4180 quotes, or in another dialect that is said, which
+    may also name the columns of a file without a header.
 
     `header` holds the column names without surrounding spaces; `chunks()` streams the records. Raises
     `InvalidInput`, one line that names file and line, for a file that is missing, empty, not UTF-8, or not CSV,
@@ -70,21 +85,31 @@ class CsvReader:
         self.files = files_at(self.path)
         with self._records() as records:
             names = next(records, None)
+            first = next(records, None) if dialect.header else None
         if names is None:
-            raise InvalidInput(f"{self.path} is empty; it needs a header row")
+            raise InvalidInput(f"{self.path} is empty; it needs a header row, or --header")
         self.header = tuple(name.strip() for name in names)
         twice = next((n for i, n in enumerate(self.header) if n in self.header[:i]), None)
         if twice is not None:
             raise InvalidInput(f"{self.path} line 1: column {twice!r} appears twice")
+        if first is not None and tuple(map(str.strip, first)) == self.header:
+            raise InvalidInput(f"{self.path} line {self.line(0)} is a header itself: leave out --header")
 
     def check_header(self, known: Collection[str] = ()) -> None:
-        """Refuse a header that other marks than commas seem to separate, unless it is the name of a known column."""
+        """Refuse a header that other marks than commas seem to separate, or in which no column is known."""
+        if self.dialect.header:
+            return
         only = self.header[0] if len(self.header) == 1 else ""
         other = next((mark for mark in _SEPARATORS if mark in only), None)
         if other is not None and only not in known:
             raise InvalidInput(
                 f"{self.path} line 1: columns seem to be separated by {other!r}; say --separator"
                 f" {'tab' if other == _TAB else repr(other)}"
+            )
+        if known and not {name.strip() for name in known} & {*self.header}:
+            raise InvalidInput(
+                f"{self.path} line 1: no column of the schema is among {', '.join(self.header)}; if these are a record"
+                " already, name all columns by --header"
             )
 
     def chunks(self, after: int = 0) -> Iterator[Chunk]:
@@ -98,9 +123,9 @@ class CsvReader:
             while rows := list(islice(records, CHUNK)):
                 if set(map(len, rows)) != {width}:
                     wrong = next(i for i, row in enumerate(rows) if len(row) != width)
+                    named = f"--header names {width} columns" if self.dialect.header else f"the header has {width}"
                     raise InvalidInput(
-                        f"{self.path} line {self.line(first + wrong)}: "
-                        f"{len(rows[wrong])} values, the header has {width}"
+                        f"{self.path} line {self.line(first + wrong)}: {len(rows[wrong])} values, {named}"
                     )
                 yield Chunk(first, rows)
                 first += len(rows)
@@ -121,8 +146,8 @@ class CsvReader:
     def line(self, record: int) -> int:
         """The line of the file on which a record (counted from 0) ends. Reads the file again: for errors."""
         with open_text(self.path, self.dialect.encoding) as text:
-            reader = csv.reader(text, **self.dialect.format)
-            for _ in islice(_rows(reader), record + 2):  # the header is a row too
+            reader = csv.reader(self.dialect.lines(text, self.path), **self.dialect.format)
+            for _ in islice(_rows(reader, self.dialect.header), record + 2):  # the header is a row too
                 pass
             return reader.line_num
 
@@ -134,13 +159,13 @@ class CsvReader:
         def numbered(reader: Any) -> Iterator[list[str]]:
             nonlocal line
             try:
-                yield from _rows(reader)
+                yield from _rows(reader, self.dialect.header)
             finally:
                 line = reader.line_num
 
         try:
             with open_text(self.path, self.dialect.encoding) as text:
-                yield numbered(csv.reader(text, **self.dialect.format))
+                yield numbered(csv.reader(self.dialect.lines(text, self.path), **self.dialect.format))
         except UnicodeError as error:  # one of UTF-16 without a byte order mark is no UnicodeDecodeError
             raise InvalidInput(self._undecodable(error)) from None
         except csv.Error as error:
@@ -154,6 +179,9 @@ class CsvReader:
             return f"{self.path} is not {self.dialect.encoding}; say its --encoding"
         with open_bytes(self.path) as lines:
             for number, line in enumerate(lines, start=1):
+                other = next((what for mark, what in _OTHER_FORMATS.items() if line.startswith(mark)), "")
+                if number == 1 and other:
+                    return f"{self.path} is no CSV file but {other}"
                 try:
                     line.decode("utf-8")
                 except UnicodeDecodeError as found:
@@ -205,9 +233,10 @@ class CsvPiece:
         return f"{self.reader.path} line {self.reader.line(self.chunk.first + position)}"
 
 
-def _rows(reader: Iterator[list[str]]) -> Iterator[list[str]]:
-    """The header, the first line that is not blank, and the records: see `CsvReader` on blank lines, here []."""
-    header = next(filter(None, reader), [])
+def _rows(reader: Iterator[list[str]], said: Sequence[str] = ()) -> Iterator[list[str]]:
+    """The header, which is said or the first line that is not blank, and the records: see `CsvReader` on blank lines,
+    here []."""
+    header = [*said] or next(filter(None, reader), [])
     if len(header) == 1:
         yield header
         yield from (row or [""] for row in reader)

@@ -57,7 +57,7 @@ class BlockCsvReader:
         self.header = self._plain.header
 
     def check_header(self, known: Collection[str] = ()) -> None:
-        """Refuse a header that other marks than commas seem to separate, unless it is the name of a known column."""
+        """Refuse a header that other marks than commas seem to separate, or in which no column is known."""
         self._plain.check_header(known)
 
     def texts(self) -> Iterator[Iterator[tuple[str, ...]]]:
@@ -71,8 +71,9 @@ class BlockCsvReader:
         with reading_bar() as bar:
             try:
                 with _Bytes(self.path, dialect) as raw:
-                    if self._after_header(raw):
-                        for cells in ahead(self._cells(raw, columns)):
+                    begun = self._begun(raw)
+                    if begun is not None:
+                        for cells in ahead(self._cells(raw, columns, begun)):
                             yield BlockPiece(self._plain, cells, spellings, read)
                             read += len(cells)
                             bar.update(len(cells))
@@ -82,15 +83,15 @@ class BlockCsvReader:
         if not whole:
             yield from self._plain.pieces(columns, read)
 
-    def _cells(self, raw: Any, columns: Sequence[str]) -> Iterator[CellPlaces]:
-        """The cells of the records below the header, of about a block each time.
+    def _cells(self, raw: Any, columns: Sequence[str], left: bytes) -> Iterator[CellPlaces]:
+        """The cells of the records, the first of which begins with `left`, of about a block each time.
 
         Raises `_UnsureError`, or an error of the decoder, before bytes that are not plain.
         """
         rows = {name: row for row, name in enumerate(columns)}
         wanted = np.array([rows.get(name, -1) for name in self.header], np.int32)
         separator, quote = self._dialect.separator, ord(self._dialect.quote) if self._dialect.quote else -1
-        left, size = b"", self._block
+        size = self._block
         while True:
             more: bytes = raw.read(size)
             found = left + more
@@ -116,17 +117,26 @@ class BlockCsvReader:
             if len(left) > _MAX_RECORD_BYTES:
                 raise _UnsureError
 
-    def _after_header(self, raw: Any) -> bool:
-        """Whether the file was read to the end of a header that is one plain line."""
+    def _begun(self, raw: Any) -> bytes | None:
+        """The first bytes of the records that were read; None where Python shall read all of them."""
+        if self._dialect.escape:
+            return None
+        if not self._dialect.header:
+            return self._after_header(raw)
+        first: bytes = raw.read(len(_MARK))
+        return first.removeprefix(_MARK) if self._dialect.is_utf8 else first
+
+    def _after_header(self, raw: Any) -> bytes | None:
+        """No bytes, where the file was read to the end of a header that is one plain line; None where it is not."""
         line = raw.readline(_MAX_RECORD_BYTES)
         if not line.endswith(b"\n") or b"\r" in line[:-2]:
-            return False
+            return None
         text = line.removeprefix(_MARK).decode()
         try:
             names = next(csv.reader(io.StringIO(text, newline=""), **self._dialect.format), [])
         except csv.Error:  # a name goes on in the next line
-            return False
-        return tuple(name.strip() for name in names) == self.header and bool(names)
+            return None
+        return b"" if names and tuple(name.strip() for name in names) == self.header else None
 
 
 class _Bytes:

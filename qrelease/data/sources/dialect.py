@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 from qrelease._util.texts import quoted
@@ -24,7 +25,7 @@ _ENCODINGS: Final = re.compile(
 @final
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Separator, quote, decimal mark and encoding of a CSV file.
+    """Separator, quote, decimal mark and encoding of a CSV file, and its header where it has none.
 
     Attributes
     ----------
@@ -38,11 +39,17 @@ class Dialect:
         decimal comma a number with a point is refused, for it may be one with thousands.
     encoding
         By its name in Python: utf-8 (a byte order mark is skipped), latin-1, cp1252, utf-16, ….
+    escape
+        A backslash where that stands before a quote, a separator, a line break or itself to make it a part of the text;
+        empty where nothing does. Before anything else it is refused: some write `\\N` for what is missing, or `\\t`.
+    header
+        The names of all columns, in their order, where the file begins with its first record; none where its first
+        line has them.
 
     Raises
     ------
     InvalidInput
-        For a mark or an encoding that is not one of these.
+        For a mark or an encoding that is not one of these, and for a name that is empty or given twice.
 
     Examples
     --------
@@ -54,12 +61,16 @@ class Dialect:
     quote: str = '"'
     decimal: str = "."
     encoding: str = "utf-8"
+    escape: str = ""
+    header: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.separator not in _MARKS or self.separator == '"':
             raise InvalidInput(f"--separator must be one mark, such as ; or a tab, got {self.separator!r}")
         if self.quote and (self.quote not in _MARKS or self.quote == self.separator):
             raise InvalidInput(f"--quote must be one mark other than the separator, or empty, got {self.quote!r}")
+        if self.escape not in ("", "\\"):
+            raise InvalidInput(f"--escape must be \\ or empty, got {self.escape!r}")
         if self.decimal not in (".", ","):
             raise InvalidInput(f"--decimal must be . or , got {self.decimal!r}")
         try:
@@ -69,6 +80,10 @@ class Dialect:
         if not _ENCODINGS.fullmatch(name):
             raise InvalidInput(f"--encoding must be one such as utf-8, latin-1 or utf-16, got {self.encoding!r}")
         object.__setattr__(self, "encoding", name)
+        header = tuple(column.strip() for column in self.header)
+        if not all(header) or len(set(header)) < len(header):
+            raise InvalidInput(f"--header must name every column once, got {', '.join(map(repr, self.header))}")
+        object.__setattr__(self, "header", header)
 
     @property
     def is_utf8(self) -> bool:
@@ -76,10 +91,33 @@ class Dialect:
         return self.encoding.startswith("utf-8")
 
     @property
+    def of_parent(self) -> Dialect:
+        """That of the parent table beside the records: a header is of these alone."""
+        return replace(self, header=())
+
+    @property
     def format(self) -> dict[str, Any]:
         """What Python's `csv.reader` is told."""
         quoting = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
-        return {"delimiter": self.separator, "quotechar": self.quote or None, "quoting": quoting, "strict": True}
+        quotes = {"quotechar": self.quote or None, "quoting": quoting, "escapechar": self.escape or None}
+        return {"delimiter": self.separator, **quotes, "strict": True}
+
+    def lines(self, text: Iterable[str], where: object) -> Iterable[str]:
+        """The lines of a text as they are; `InvalidInput` for one, called by its place, that escapes what cannot be."""
+        return self._checked(text, where) if self.escape else text
+
+    def _checked(self, text: Iterable[str], where: object) -> Iterator[str]:
+        special = "".join(map(re.escape, {self.separator, self.quote, self.escape, "\r", "\n"}))
+        good = re.compile(rf"(?:[^\\]|\\[{special}])*", re.DOTALL)
+        for number, line in enumerate(text, start=1):
+            if self.escape in line and not good.fullmatch(line):
+                found = good.match(line)
+                at = 0 if found is None else found.end()
+                raise InvalidInput(
+                    f"{where} line {number}: {quoted(line[at : at + 2])} escapes no quote, separator or line break, nor"
+                    " itself: what it stands for is not known"
+                )
+            yield line
 
     def pointed(self, text: str) -> str:
         """A numeral with a decimal comma as one with a point; any other text as it is."""

@@ -32,7 +32,7 @@ _PACKING = 8  # by about so much are CSV files compressed
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 
-ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
+ARROW_SUFFIXES = (".arrow", ".arrows", ".feather", ".ipc")
 
 JSON_SUFFIXES = (".jsonl", ".ndjson")
 
@@ -43,6 +43,8 @@ SQLITE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
 PACKED_SUFFIXES = (".gz", ".xz", ".bz2")
 
 _NOT_CSV = (*PARQUET_SUFFIXES, *ARROW_SUFFIXES, *JSON_SUFFIXES, *DATABASE_SUFFIXES, *SQLITE_SUFFIXES)
+
+_OF_CSV = "separator, quote, decimal mark, encoding, escape and header are for CSV files"
 
 SUFFIXES = (".csv", *_NOT_CSV, *PACKED_SUFFIXES)
 """The suffixes of data files, those of compressed ones among them."""
@@ -88,7 +90,7 @@ def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect:
     place, suffix = Path(path), unpacked(path).suffix.lower()
     if dialect is not None and (is_server(path) or query is not None or suffix in _NOT_CSV):
         named = "records on a server" if is_server(path) else path  # whose address may have a password
-        raise InvalidInput(f"{named}: separator, quote, decimal mark and encoding are for CSV files")
+        raise InvalidInput(f"{named}: {_OF_CSV}")
     if is_server(path):
         return postgres_reader(str(path), query)
     if suffix in SQLITE_SUFFIXES:
@@ -123,7 +125,7 @@ def _remote_reader(url: str, query: str | None, dialect: Dialect | None) -> Read
     def reader(stored: StoredObject) -> UnchangedReader:
         suffix = unpacked(stored.name).suffix.lower()
         if dialect is not None and suffix in _NOT_CSV:
-            raise InvalidInput(f"{stored}: separator, quote, decimal mark and encoding are for CSV files")
+            raise InvalidInput(f"{stored}: {_OF_CSV}")
         if stored.suffix.lower() in PARQUET_SUFFIXES:
             found: Reader = ParquetReader(stored)
         elif suffix in ARROW_SUFFIXES:

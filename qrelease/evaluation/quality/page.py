@@ -206,7 +206,7 @@ def _models(found: Quality) -> str:
             "AUC of boosted trees that tell them from the real table: 0.5 if they cannot",
             *(f"{each.auc:.3f}" for each in found.told),
         ),
-        ("pMSE of a logistic regression", *(f"{each.pmse:.5f}" for each in found.told)),
+        ("pMSE of a logistic regression on columns and pairs of them", *(f"{each.pmse:.5f}" for each in found.told)),
         ("as a multiple of what chance gives", *(f"{each.pmse_ratio:.2f}" for each in found.told)),
     ]
     trained = {"trained on": False, "real": True, "synthetic": True, "independent columns": True}

@@ -81,7 +81,7 @@ def test_whoever_reads_records_has_the_options_that_errors_of_reading_name(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     named = _options_in_messages() - {"--dataset"}  # whose ledger is charged: of those that charge one
-    assert named == {"--encoding", "--separator", "--decimal", "--quote", "--query"}
+    assert named == {"--encoding", "--separator", "--decimal", "--quote", "--escape", "--header", "--query"}
     with pytest.raises(SystemExit):
         main([*command.split(), "--help"])
     shown = capsys.readouterr().out

@@ -120,6 +120,37 @@ def test_a_file_in_another_dialect_is_released_where_it_is_said(
     assert (folder / "out" / "synthetic.csv").read_text("utf-8").startswith("sex,age\n")
 
 
+def test_a_file_without_a_header_is_released_where_its_columns_are_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a command, by a job file, and in shards; the same release as of the file with a header."""
+    rows = [f"{'FM'[k % 2]},{k % 60},x" for k in range(300)]
+    (folder / "bare.csv").write_text("".join(f"{row}\n" for row in rows), "utf-8")
+    (folder / "named.csv").write_text("".join(f"{row}\n" for row in ["sex,age,note", *rows]), "utf-8")
+    said = ["--header", "sex,age,note"]
+    assert main(["schema", "draft", "bare.csv", *said, "--out", "draft.toml"]) == 0
+    text = (folder / "draft.toml").read_text("utf-8").replace("reviewed = false", "reviewed = true")
+    (folder / "draft.toml").write_text(text, "utf-8")
+    same = ["--schema", "draft.toml", "--workload", "marginals:1"]
+    cost = ["--epsilon", "1", "--insecure-seed", "1"]
+    capsys.readouterr()
+    assert main(["release", "bare.csv", *same, *cost, "--ledger", "a.ledger", "--out", "unsaid"]) == 2
+    assert "if these are a record already, name all columns by --header" in capsys.readouterr().err
+    assert not (folder / "a.ledger").exists()
+    assert main(["release", "bare.csv", *same, *cost, "--ledger", "a.ledger", "--out", "bare", *said]) == 0
+    assert main(["release", "named.csv", *same, *cost, "--ledger", "b.ledger", "--out", "named"]) == 0
+    assert (folder / "bare" / "answers.csv").read_bytes() == (folder / "named" / "answers.csv").read_bytes()
+    assert main(["count", "bare.csv", *same, *said, "--out", "counts"]) == 0
+    assert main(["release", "--counts", "counts", *same, *cost, "--ledger", "c.ledger", "--out", "counted"]) == 0
+    assert (folder / "counted" / "answers.csv").read_bytes() == (folder / "named" / "answers.csv").read_bytes()
+    (folder / "jobs.toml").write_text(
+        'data = "bare.csv"\nschema = "draft.toml"\nheader = ["sex", "age", "note"]\nledger = "d.ledger"\n'
+        'total = { epsilon = 1 }\n[[release]]\nout = "job"\nepsilon = 1\nworkload = "marginals:1"\n',
+        "utf-8",
+    )
+    assert main(["run", "jobs.toml"]) == 0
+
+
 BAD_FILES = {
     "empty": b"",
     "ragged": b"sex,age,city\nF,20,Ulm\nF,20\n",

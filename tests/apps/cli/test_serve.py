@@ -137,6 +137,10 @@ def test_a_schema_that_is_to_be_learned_is_refused_with_the_command_that_learns_
     assert "nothing was charged" in told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "people.toml"]
     command = shlex.split(told.split("`qrelease ")[1].split("`")[0])
+    assert "--header" not in command
+    bare = tmp_path / "bare.csv"
+    assert main(["serve", "--data", str(bare), *served[3:], str(schema), "--header", "age,sex"]) == 2
+    assert f"schema learn {bare} --schema {schema} --header age,sex --ledger" in capsys.readouterr().err
     assert main(command) == 0
     with Ledger.open(tmp_path / "p.ledger") as ledger:
         assert (ledger.spent, ledger.total) == (PureDP(0.1), PureDP(1.0))

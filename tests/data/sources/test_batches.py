@@ -26,6 +26,9 @@ def sources(tmp_path):
     pl.DataFrame(FRAME).write_csv(tmp_path / "t.csv")
     for part in range(4):
         parquet.write_table(table.slice(50 * part, 50), tmp_path / f"part-{part}.parquet", row_group_size=20)
+    with pa.ipc.new_stream(tmp_path / "t.arrows", table.schema) as stream:
+        for first in range(0, len(table), 30):  # in several batches
+            stream.write_table(table.slice(first, 30))
     with pa.ipc.new_file(tmp_path / "t.arrow", table.schema) as file:
         file.write_table(table, max_chunksize=30)
     (tmp_path / "t.jsonl").write_text("".join(f"{json.dumps(row)}\n\n" for row in ROWS))
@@ -41,6 +44,7 @@ def sources(tmp_path):
         "csv": lambda schema: Table.of_reader(CsvReader(tmp_path / "t.csv"), schema),
         "parquet": lambda schema: Table.read(tmp_path / "part-*.parquet", schema),
         "arrow": lambda schema: Table.read(tmp_path / "t.arrow", schema),
+        "arrow stream": lambda schema: Table.read(tmp_path / "t.arrows", schema),
         "json": lambda schema: Table.read(tmp_path / "t.jsonl", schema),
         "duckdb": lambda schema: Table.read(tmp_path / "t.duckdb", schema, query=query),
         "sqlite": lambda schema: Table.read(tmp_path / "t.sqlite", schema, query="visits"),

@@ -195,3 +195,24 @@ def test_write_csv_shows_header_labels_and_further_columns():
     assert out.getvalue() == "sex,age,weight\nF,?,0.5\nM,?,2.0\n"
     with pytest.raises(InvalidInput, match="would collide with the attribute 'weight'"):
         write_csv(out, Domain.coded({"weight": 2}), [np.array([0])], np.random.default_rng(0), {"weight": np.ones(1)})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        (
+            "people.xlsx",
+            b"PK\x03\x04\x14\x00\x06\x00\x08\x00\xe9\n",
+            r"is no CSV file but a ZIP archive, as workbooks \(\.xlsx",
+        ),
+        ("people.csv.zst", b"\x28\xb5\x2f\xfd\x04\x00\xc1", "is no CSV file but packed by zstd"),
+        ("people.csv", gzip.compress(b"sex\nF\n"), r"packed by gzip: let its name end with \.gz"),
+        ("people.txt", b"PAR1\x15\x04\n\x15\xf8\n", r"a Parquet file: let its name end with \.parquet"),
+        ("people.csv", b"\xff\xff\xff\xff\x10\x00", r"an Arrow stream: let its name end with \.arrows"),
+        ("people.csv", b"PARTY\n\xe9\n", "line 2: byte 0xe9 is not UTF-8"),
+    ],
+)
+def test_a_file_of_another_format_is_called_what_it_is(tmp_path, name, content, told):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInput, match=told):
+        Table.read(tmp_path / name, PEOPLE)

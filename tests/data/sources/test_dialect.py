@@ -146,3 +146,124 @@ def test_a_dialect_is_of_csv_files_alone(tmp_path):
 def test_a_draft_sees_numbers_with_commas_as_numbers(tmp_path):
     (tmp_path / "t.csv").write_text("price;count\n" + "".join(f"{k},5;{k % 3}\n" for k in range(200)))
     assert 'kind = "number"' in draft(tmp_path / "t.csv", dialect=Dialect(";", decimal=",")).split("count")[0]
+
+
+def readers(**said):
+    """All ways to read a file of a dialect."""
+    for size in (8, 16, 1 << 18):
+        yield partial(BlockCsvReader, dialect=Dialect(**said), block=size)
+    yield partial(CsvReader, dialect=Dialect(**said))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_file_without_a_header_has_the_codes_of_one_with_it(encoding, end, tmp_path):
+    file = tmp_path / "t.csv"
+    expected = [[attribute.encode(row[axis]) for row in ROWS] for axis, attribute in enumerate(DOMAIN)]
+    written(file, Dialect(encoding=encoding), ROWS, end)
+    with_header = file.read_bytes().decode(encoding)
+    bare = with_header.removeprefix(",".join(DOMAIN.names) + end)
+    assert bare.startswith(ROWS[0][0][0]) or bare[0] == '"'
+    file.write_bytes(bare.encode(encoding))
+    for make in readers(encoding=encoding, header=DOMAIN.names):
+        assert read(make, file) == expected
+    # In another order, with a column that the schema does not have, and with blank lines between.
+    file.write_bytes((end + end.join(f"{count},x,{price}" for _, price, count in ROWS) + end + end).encode(encoding))
+    some = Domain(DOMAIN.attributes[1:])
+    for make in readers(encoding=encoding, header=(" count", "other", "price ")):
+        table = Table.of_reader(make(file), some)
+        assert [column.tolist() for column in table.columns] == expected[1:]
+
+
+def test_a_blank_line_of_a_file_of_one_column_without_a_header_is_a_record(tmp_path):
+    (tmp_path / "t.csv").write_text("\n1.5\n\n-9.5\n")
+    for make in readers(header=("price",)):
+        assert len(Table.of_reader(make(tmp_path / "t.csv"), Domain(DOMAIN.attributes[1:2]))) == 4
+
+
+def test_errors_of_a_file_without_a_header_name_its_lines(tmp_path):
+    file, some = tmp_path / "t.csv", Domain(DOMAIN.attributes[1:])
+    header = ("price", "count")
+    for text, message in [
+        ("1.5,1\n1.5,9\n", "line 2: column 'count'"),
+        ("1.5,x\n1.5,1\n", "line 1: column 'count'"),
+        ("1.5,1\n1.5\n", "line 2: 1 values, --header names 2 columns"),
+        ("1.5,1,0\n", "line 1: 3 values, --header names 2 columns"),
+        ("price, count\n1.5,1\n", "line 1 is a header itself: leave out --header"),
+    ]:
+        file.write_text(text)
+        for make in readers(header=header):
+            with pytest.raises(InvalidInput, match=message):
+                Table.of_reader(make(file), some)
+    file.write_text("")
+    for make in readers(header=header):
+        assert len(Table.of_reader(make(file), some)) == 0
+
+
+def test_a_header_that_is_a_record_is_said_to_be_one(tmp_path):
+    (tmp_path / "t.csv").write_text("1.5,1\n1.5,2\n")
+    with pytest.raises(InvalidInput, match=r"line 1: no column of the schema is among 1\.5, 1; .* --header"):
+        Table.read(tmp_path / "t.csv", Domain(DOMAIN.attributes[1:]))
+    found = Table.read(tmp_path / "t.csv", Domain(DOMAIN.attributes[1:]), dialect=Dialect(header=("price", "count")))
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("header", [("a", "a"), ("a", " a "), ("a", ""), (" ",)])
+def test_a_header_names_every_column_once(header):
+    with pytest.raises(InvalidInput, match="--header must name every column once"):
+        Dialect(header=header)
+
+
+def test_a_parent_table_has_a_header_of_its_own(tmp_path):
+    from qrelease.data.person import Person
+
+    (tmp_path / "visits.csv").write_text("p1;1,5\np2;-0,25\np1;1,25\n")
+    (tmp_path / "people.csv").write_text("who;count\np1;1\np2;3\n")
+    domain = Domain(DOMAIN.attributes[1:], person=Person("who", 2))
+    dialect = Dialect(";", decimal=",", header=("who", "price"))
+    table = Table.read(tmp_path / "visits.csv", domain, parent=tmp_path / "people.csv", dialect=dialect)
+    assert sorted(zip(*(c.tolist() for c in table.columns), strict=True)) == sorted(
+        (DOMAIN.attributes[1].encode(p), DOMAIN.attributes[2].encode(c))
+        for p, c in (("1.5", "1"), ("-0.25", "3"), ("1.25", "1"))
+    )
+
+
+WRITTEN = [
+    (r'"a\"b"', 'a"b'),
+    (r'"a\\"', "a\\"),
+    (r'"a,\"b"', 'a,"b'),
+    (r"a\,b", "a,b"),
+    (r"a\"b", 'a"b'),
+    (r'"a""b"', 'a"b'),
+    ('"a\nb"', "a\nb"),
+    ("a\\\nb", "a\nb"),
+    (r'"\\N"', "\\N"),
+]
+"""Fields with escapes, and what they say."""
+
+
+@pytest.mark.parametrize("header", [(), ("x", "y")])
+def test_a_backslash_takes_the_next_mark_into_the_text(header, tmp_path):
+    first = "" if header else "x,y\n"
+    (tmp_path / "t.csv").write_text(first + "".join(f"{field},F\n" for field, _ in WRITTEN * 3))
+    labels = tuple(dict.fromkeys(text for _, text in WRITTEN))
+    domain = Domain((Attribute("x", "category", categories=labels), Attribute("y", "category", categories=("F",))))
+    for make in readers(escape="\\", header=header):
+        found = Table.of_reader(make(tmp_path / "t.csv"), domain)
+        assert [labels[code] for code in found.columns[0].tolist()] == [text for _, text in WRITTEN * 3]
+    assert len(Table.read(tmp_path / "t.csv", domain, dialect=Dialect(escape="\\", header=header))) == 3 * len(WRITTEN)
+
+
+@pytest.mark.parametrize("field", [r"\N", r"C:\dir", r'"\t"', r'"a\\\N"', r"\'"])
+def test_an_escape_of_anything_else_is_refused_with_its_line(field, tmp_path):
+    """It would be read as N, and a missing value be a category."""
+    (tmp_path / "t.csv").write_text(f"x\nN\n{field}\nN\n")
+    for make in readers(escape="\\"):
+        with pytest.raises(InvalidInput, match=r"t\.csv line 3: .* escapes no quote, separator or line break"):
+            Table.of_reader(make(tmp_path / "t.csv"), Domain((Attribute("x", "category", categories=("N",)),)))
+
+
+@pytest.mark.parametrize("escape", ["/", "\\\\", '"'])
+def test_only_a_backslash_escapes(escape):
+    with pytest.raises(InvalidInput, match="--escape must be"):
+        Dialect(escape=escape)
