@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 
 from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli.ledgers import check_affordable, known_curator, ledger_of, ledger_path, new_curator, told_of_rows
-from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_name, mechanism_of, options_of
+from qrelease.apps.cli.mechanisms import (
+    DEFAULT,
+    MECHANISMS,
+    OPTIONS,
+    SUMS,
+    known_or_own,
+    mechanism_name,
+    options_of,
+    own_failures,
+)
 from qrelease.apps.cli.release_both import make_both
 from qrelease.apps.cli.shared import (
     OptionParser,
@@ -58,7 +67,6 @@ if TYPE_CHECKING:
     from qrelease.release.release import Release
 
 
-_SUMS = "sums"  # the mechanism of numbers, which measures the workload too
 _RED, _PLAIN = "\033[31m", "\033[0m"  # of a terminal
 _RULES = "the impossible rules of the schema, also about parents, are kept by --mechanism records and maxent alone"
 _KEEPING = "records", "maxent"
@@ -123,11 +131,12 @@ def _mechanism_options(parser: OptionParser) -> None:
     parser.add_argument(
         "--mechanism",
         type=mechanism_name,
-        choices=[*MECHANISMS, _SUMS],
+        metavar="NAME",
         default=DEFAULT,
-        help="the mechanism (default: auto, which takes the one whose predicted error is least); laplace and gaussian"
-        " fit a synthetic table to their noisy answers where the universe is small enough; sums measures the workload"
-        " and --numbers together",
+        help=f"the mechanism: {', '.join([*MECHANISMS, SUMS])}, or one of your own, MODULE:NAME, an object with name,"
+        " check and release, or its class, from the current folder (default: auto, which takes the one whose predicted"
+        " error is least); laplace and gaussian fit a synthetic table to their noisy answers where the universe is"
+        " small enough; sums measures the workload and --numbers together",
     )
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="say why auto takes the mechanism that it takes, and not others"
@@ -241,12 +250,13 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     if arguments.rows is not None:
         check_rows(arguments.rows)
     if arguments.both:
-        make_both(arguments, mechanism)
+        with own_failures(arguments, arguments.mechanism):
+            make_both(arguments, mechanism)
         return
     declared = load(arguments.schema, undecided=True)
     check_affordable(arguments, cost, resumes=not arguments.again, in_parts=bool(declared.undecided))
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
-    with ExitStack() as closing:
+    with own_failures(arguments, arguments.mechanism), ExitStack() as closing:
         with writer.new_folder(out) as folder:
             disks = Disks.of(arguments, folder)
             _check_unread(arguments, mechanism, declared, cost)
@@ -344,7 +354,7 @@ def _tell_misfit(misfit: float) -> None:
 
 def _mechanism(arguments: argparse.Namespace) -> Mechanism:
     """The one that was asked for, with its options."""
-    if arguments.numbers is None and arguments.mechanism == _SUMS:
+    if arguments.numbers is None and arguments.mechanism == SUMS:
         raise InvalidInput("--mechanism sums needs questions to measure: give them by --numbers")
     counting = _counting(arguments)
     if arguments.numbers is None:
@@ -362,7 +372,7 @@ def _mechanism(arguments: argparse.Namespace) -> Mechanism:
 def _counting(arguments: argparse.Namespace) -> Mechanism | None:
     """What answers the workload; None where that is measured with the numbers."""
     options = {option: getattr(arguments, option) for option in OPTIONS}
-    if arguments.mechanism == _SUMS:
+    if arguments.mechanism == SUMS:
         for name in (o for o, value in options.items() if value is not None and o != "records"):
             raise InvalidInput(f"--{name.replace('_', '-')} is an option of {' and '.join(OPTIONS[name])}, not of sums")
         return None
@@ -371,7 +381,7 @@ def _counting(arguments: argparse.Namespace) -> Mechanism | None:
 
         options_of("auto", **options)  # it hands none to the mechanism that it takes
         return Auto(arguments.records, table=_tabled(arguments))
-    return mechanism_of(arguments.mechanism, **options)
+    return known_or_own(arguments.mechanism, **options)
 
 
 def _tabled(arguments: argparse.Namespace) -> bool:
@@ -613,7 +623,7 @@ def _foretell(
 
 def _of_counts(arguments: argparse.Namespace) -> str:
     """What begins a line about the mechanism that answers the workload, where `sums` measures numbers beside it."""
-    return "counts: " if arguments.numbers is not None and arguments.mechanism != _SUMS else ""
+    return "counts: " if arguments.numbers is not None and arguments.mechanism != SUMS else ""
 
 
 def _tell_rules(workload: Workload, among: Sequence[Mechanism]) -> None:

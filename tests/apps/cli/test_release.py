@@ -753,3 +753,29 @@ def test_it_is_said_that_tables_are_not_written_as_the_data_are(in_folder, capsy
     assert re.fullmatch(r"[0-9]+\.[0-9]+,2023-[0-9-]+,[FM]", Path("out/synthetic.csv").read_text().splitlines()[1])
     assert main([*command, "--out", "typed", "--out-format", "parquet"]) == 0
     assert "written here" not in capsys.readouterr().out
+
+
+def test_a_mechanism_of_ones_own_is_released_by_its_name(
+    own: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert release("--mechanism", f"{own}:Own", "--total-epsilon", "2") == 0
+    assert qr.load(folder / "out").mechanism == "own"
+    capsys.readouterr()
+    refused = {
+        "Nameless": "Nameless has no name",
+        "Sized": "name an object of your module instead",
+        "few": "must be a mechanism",
+        "no": f"{own} has no no",
+    }
+    for name, said in refused.items():
+        assert release("--mechanism", f"{own}:{name}", out="none") == 2
+        assert said in (line := capsys.readouterr().err)
+        assert line.count("\n") == 1
+    assert release("--mechanism", f"{own}:Own", "--rounds", "3", out="none") == 2
+    assert f"--rounds is an option of mwem, not of {own}:Own" in capsys.readouterr().err
+    with Ledger.open(folder / "people.ledger") as ledger:
+        assert str(ledger.spent) == "epsilon=1"
+    assert release("--mechanism", f"{own}:Broken", out="none") == 2
+    line = capsys.readouterr().err
+    assert "Broken failed: ValueError: no noise (mechanisms_of_her_own.py, line 17); epsilon=1 was charged" in line
+    assert not (folder / "none").exists()
