@@ -36,7 +36,7 @@ from qrelease.mechanisms.private_data import SELECT
 from qrelease.mechanisms.quantile_choices import contradiction
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend, cost_from_json
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend, amount_from_json, cost_from_json
 from qrelease.privacy.resuming import learned_names
 from qrelease.queries.measures import Measure
 from qrelease.queries.numeric import NumericQuestion
@@ -745,7 +745,7 @@ def _sums(ledger: Mapping[str, Any]) -> tuple[str, list[str]]:
     charges that are in the terms of the total come to at most what was spent. What was spent is told to six digits.
     """
     total = cost_from_json(ledger.get("promised", ledger["total"]))
-    spent = None if ledger["spent"] is None else cost_from_json(ledger["spent"])
+    spent = amount_from_json(ledger["spent"])
     most, gone = total.to_json(), {} if spent is None else spent.to_json()
     charges = [cost_from_json(e["cost"]).to_json() for e in ledger["entries"] if e["kind"] == "charge"]
     told = (
