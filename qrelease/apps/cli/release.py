@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import operator
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -74,6 +75,9 @@ _KEEPING = "records", "maxent"
 # Bytes, about: of a noisy answer as a number in the manifest and beside the ledger, of a line of answers.csv, of a
 # label in synthetic.csv, and of everything else.
 _NUMBER, _ANSWER, _LABEL, _SOME = 24, 64, 8, 1 << 22
+
+_FEW_CELLS = 1 << 16
+"""Combinations of the columns of a condition up to which their counts are proposed instead of it."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -612,6 +616,7 @@ def _foretell(
             print(f"qrelease: {_of_counts(arguments)}{line}", file=sys.stderr)
         among = told.among
     _tell_rules(workload, among)
+    _tell_conditions(arguments, workload, among)
     files = Files(0 if arguments.weighted else arguments.rows, arguments.answers)
     for each in among:
         if isinstance(each, Forecasting) and (
@@ -630,6 +635,28 @@ def _tell_rules(workload: Workload, among: Sequence[Mechanism]) -> None:
     """Warn of rules of the schema that a mechanism does not keep which will be taken; of `among`, none if not known."""
     if workload.domain.impossible and not (among and all(each.name in _KEEPING for each in among)):
         print(f"warning: {_RULES}{', if one of them is chosen' * (len(among) != 1)}", file=sys.stderr)
+
+
+def _tell_conditions(arguments: argparse.Namespace, workload: Workload, among: Sequence[Mechanism]) -> None:
+    """Where conditions alone are asked, and no table comes of them: how their columns are asked of.
+
+    among  the mechanisms of which one will be taken; nothing is told where none is known
+    """
+    from qrelease.mechanisms.base import why_no_table
+
+    texts, domain = arguments.workload or [], workload.domain
+    if not texts or any(text.partition(":")[0].strip() != "where" for text in texts):
+        return
+    sets = list(dict.fromkeys(axes for axes in workload.sets if axes))
+    if not among or not sets or any(why_no_table(each, workload) is None for each in among):
+        return
+    if max(map(domain.cells, sets)) <= _FEW_CELLS:
+        asked = ",".join("*".join(domain.names[axis] for axis in axes) for axes in sets)
+        print(
+            "qrelease: the release will answer these conditions, and hardly any others: --workload"
+            f" {shlex.quote(f'marginals:{asked}')} asks for the counts of all combinations of their columns",
+            file=sys.stderr,
+        )
 
 
 def _tell_unasked(arguments: argparse.Namespace, workload: Workload) -> None:
