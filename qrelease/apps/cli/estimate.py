@@ -9,6 +9,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease.apps.cli.ledgers import check_affordable, known_curator, ledger_path, new_curator
 from qrelease.apps.cli.mechanisms import own_failures, statistic_of
 from qrelease.apps.cli.shared import (
@@ -21,7 +22,6 @@ from qrelease.apps.cli.shared import (
     neighbours_option,
     protection_options,
     table_of,
-    tell_of_compiling,
     told,
     warn_of_delta,
 )

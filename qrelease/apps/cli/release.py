@@ -14,6 +14,7 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli.ledgers import check_affordable, known_curator, ledger_of, ledger_path, new_curator, told_of_rows
 from qrelease.apps.cli.mechanisms import (
@@ -45,7 +46,6 @@ from qrelease.apps.cli.shared import (
     numbers_apart,
     protection_options,
     table_of,
-    tell_of_compiling,
     told,
     warn_of_delta,
     warn_of_unnamed,

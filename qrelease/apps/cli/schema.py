@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.owner_only import new_for_owner
 from qrelease.apps.cli.shared import (
     DATA,
@@ -22,7 +23,6 @@ from qrelease.apps.cli.shared import (
     protection_options,
     query_option,
     table_of,
-    tell_of_compiling,
     told,
     warn_of_delta,
     warn_of_unnamed,

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli import shared
 from qrelease.apps.cli.ledgers import ledger_path, told_of_rows
@@ -37,7 +38,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _score(arguments: argparse.Namespace) -> None:
     shared.check_memory()
-    shared.tell_of_compiling()
+    tell_of_compiling()
     from qrelease.data.table import Table
     from qrelease.evaluation.quality.private_score import QualityScores
     from qrelease.evaluation.quality.published import as_released, synthetic_table
