@@ -49,7 +49,17 @@ from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_columns, 
 from qrelease.release.reader import has_its_id, read
 from qrelease.release.release import Release
 from qrelease.release.report.page import html
-from qrelease.release.writer import INSECURE_MARK, REPORT, WEIGHT, Format, answer_rows, check_format, header
+from qrelease.release.writer import (
+    INSECURE_MARK,
+    REPORT,
+    SCHEMA,
+    WEIGHT,
+    Format,
+    answer_rows,
+    check_format,
+    header,
+    schema_text,
+)
 
 _COUNT, _MEASURE = "count the records", "measure "
 """How the parts of a cost are called that buy measurements; see `mechanisms.private_data`."""
@@ -242,6 +252,7 @@ def _verified(
     checks += [_records(release, place), _readable("noise source", lambda: _insecure(release, place))]
     at("checking the page")
     checks += [_readable("page", lambda: _page(release, place))] if (place / REPORT).is_file() else []
+    checks += [_readable("schema", lambda: _schema(release, place))] if (place / SCHEMA).is_file() else []
     if ledger is None:
         checks.append(Check("ledger", None, "no ledger was given, so whether the holder paid for this is not known"))
     else:
@@ -692,6 +703,15 @@ def _page(release: Release, folder: Path) -> Check:
         return Check("page", True, f"{REPORT} is the one that is drawn of this manifest")
     return Check(
         "page", None, f"{REPORT} is not the one that this version draws of this manifest, which is what counts"
+    )
+
+
+def _schema(release: Release, folder: Path) -> Check:
+    """Whether the completed schema is the one that is written of this release, as `_page` of the page."""
+    if (folder / SCHEMA).read_text(encoding="utf-8") == schema_text(release):
+        return Check("schema", True, f"{SCHEMA} is that of this manifest")
+    return Check(
+        "schema", None, f"{SCHEMA} is not the one that this version writes of this manifest, which is what counts"
     )
 
 
