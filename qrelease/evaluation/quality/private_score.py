@@ -228,6 +228,35 @@ class QualityScores:
             unit="points of 1000, for the k-marginal scores",
         )
 
+    def half_widths(
+        self, domain: Domain, records: int | None, cost: Cost, neighbours: Neighbours
+    ) -> dict[str, tuple[float, float]]:
+        """About how wide the intervals will be, before anything is charged: by public facts alone.
+
+        Parameters
+        ----------
+        domain, cost, neighbours
+            As `check` had them.
+        records
+            How many private records there are, where that is public; None: about as many as public ones.
+
+        Returns
+        -------
+        dict
+            For each figure that is drawn half of the width of its interval, and its largest value: where the first is
+            half of the second, the interval may be all that is possible, and says nothing.
+        """
+        self._read_by(domain)
+        figures = self.figures
+        counting, parts = _shares(cost, neighbours, len(figures))
+        reach = 0.0 if counting is None else calibrated(1, counting)[0].reach(BETA / 2)
+        near = Records(min(max(len(self._table) if records is None else records, 1), _MAX_RECORDS), reach)
+        beta = BETA / len(figures) / (1 if counting is None else 2)
+        return {
+            f.name: (f.half_width(neighbours, share, near, beta), f.most)
+            for f, share in zip(figures, parts, strict=True)
+        }
+
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; in points of a k-marginal score, of all of them at once. Infinite for tables too small to be
         counted.

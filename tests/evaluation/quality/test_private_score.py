@@ -304,3 +304,24 @@ def test_a_tenth_of_the_cost_counts_the_records_and_the_rest_is_divided_equally(
         parts = [2 if "worst" in spend.what else 1 for spend in found.spends]
         each = [s * p for s, p, spend in zip(shares, parts, found.spends, strict=True) if "count" not in spend.what]
         assert each == pytest.approx([left / len(TRUTH.figures)] * len(each))
+
+
+@pytest.mark.parametrize("cost", [qr.PureDP(2.0), qr.ZCDP(0.05), qr.PureDP(0.05)], ids=str)
+@pytest.mark.parametrize("relation", Neighbours, ids=lambda n: n.value)
+def test_how_wide_intervals_will_be_is_foretold(cost, relation):
+    """Of private records that are like the public ones; what says nothing is told of as such."""
+    found = estimated(TRUTH, REAL, cost, relation, 2)
+    told = TRUTH.half_widths(REAL.domain, len(REAL), cost, relation)
+    figures = [name for name in found.value if name != "equivalent subsample"]
+    assert [*told] == figures
+    for (low, high), name in zip(found.interval, figures, strict=False):
+        half, most = told[name]
+        if half >= most / 2:
+            assert high - low > 0.45 * most, name
+        elif low > 0 and high < most:  # else the interval is cut at what is possible
+            assert (high - low) / 2 == pytest.approx(half, rel=0.35), name
+        else:
+            assert (high - low) / 2 < 1.35 * half, name
+    assert TRUTH.half_widths(REAL.domain, None, cost, relation) == TRUTH.half_widths(
+        REAL.domain, len(OTHER), cost, relation
+    )
