@@ -27,7 +27,7 @@ def told_of_learning(domain: Domain, cost: Cost, neighbours: Neighbours) -> list
     >>> hours = qr.Attribute("hours", "number", within=(0, 168), step=1, learn=16)
     >>> for line in told_of_learning(qr.Domain((hours,)), qr.PureDP(0.1), qr.Neighbours.ADD_REMOVE):
     ...     print(line)
-    learn bins of hours: epsilon=0.1; 16 at most; each count behind them is off by about 35 records (root mean square)
+    learn bins of hours: epsilon=0.1; 16 at most; each count behind them is off by about 35.4 records (root mean square)
     """
     unit = Unit.of(neighbours, domain).of_records
     with unit.explained():
