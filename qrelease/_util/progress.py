@@ -29,6 +29,11 @@ def log_lines(seconds: float = LINE_SECONDS) -> Iterator[None]:
         _log.reset(before)
 
 
+def logs_lines() -> bool:
+    """Whether lines of a log are asked for here."""
+    return _log.get() is not None
+
+
 @overload
 def progress(work: Iterable[T], *, lines: float | None = ..., **options: Any) -> tqdm[T]: ...
 @overload

@@ -39,11 +39,16 @@ def rounded(number: float) -> str:
 
 def meant(text: str, known: Sequence[str]) -> str:
     """A question for an unknown text, where a known one is near it; else nothing."""
+    near = nearest(text, known, 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def nearest(text: str, known: Sequence[str], most: int) -> list[str]:
+    """Those of some known texts that are near another, the nearest first; none where there are too many to compare."""
     if len(text) > _MAX_MISSPELLED or len(known) > _MAX_COMPARED:
-        return ""
+        return []
     lower = {name.lower(): name for name in known}
-    near = get_close_matches(text.lower(), lower, 1, 0.6)
-    return f" (did you mean {lower[near[0]]!r}?)" if near else ""
+    return [lower[name] for name in get_close_matches(text.lower(), lower, most, 0.6)]
 
 
 def aligned(rows: Sequence[Sequence[str]], names: int = 0) -> list[str]:

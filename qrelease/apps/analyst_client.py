@@ -16,7 +16,7 @@ from qrelease._util.brief import brief
 from qrelease._util.validate import whole
 from qrelease.apps.client_http import Address, Wire
 from qrelease.errors import InvalidInput, ServiceError
-from qrelease.privacy.costs import Cost, check_cost, cost_from_json
+from qrelease.privacy.costs import Cost, amount_from_json, check_cost, cost_from_json
 from qrelease.release.frames import Column, Frame, as_frame, check_frame
 from qrelease.statistics.catalogue import spell_statistic
 from qrelease.statistics.estimate import Estimate
@@ -295,7 +295,11 @@ class AnalystClient:
         with _expected():
             own, server = found["analyst"], found["server"]
             accounts = [
-                (cost_from_json(account["total"]), _cost(account["spent"]), _cost(account.get("left")))
+                (
+                    cost_from_json(account["total"]),
+                    amount_from_json(account["spent"]),
+                    amount_from_json(account.get("left")),
+                )
                 for account in (own, server)
             ]
             (total, spent, left), (server_total, server_spent, server_left) = accounts

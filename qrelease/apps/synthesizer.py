@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self, cast, final
 
 from qrelease._util import callers, memory
+from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.elapsed import elapsed
 from qrelease.data.domain import Domain
 from qrelease.data.schema import load
@@ -193,6 +194,7 @@ class Synthesizer:
         if self.schema is None:
             raise InvalidInput(NO_SCHEMA)
         cost = self._cost()
+        tell_of_compiling()
         if self.ledger is None or not (isinstance(self.ledger, Ledger) or Ledger.exists(self.ledger)):
             domain = frame.domain if isinstance(frame, Table) else _domain(self.schema)
             person = "" if domain.person is None else f", person={domain.person.column!r}"

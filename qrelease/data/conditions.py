@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
-from qrelease._util.texts import MISSING_MARKS, meant
+from qrelease._util.texts import MISSING_MARKS, meant, nearest
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _MAX_LISTED_CELLS = 2  # so many ordered cells without edges are listed, more are a range
 _ONES = re.compile("1+")
 _TRUTHS = ("true", "false")  # one value each, as records are read, in capitals or not: see `spelling.meaning`
-_MOST_LISTED = 12  # categories that a message names
+_MOST_LISTED = 30  # categories of which a message names all
+_FEW_LISTED = 8  # those near a text, or the first, that it names of more
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "missing"})
 """Words of the language of `predicates`, which a column's name in quotes may be."""
@@ -130,17 +131,18 @@ def like(attribute: Attribute, pattern: WrittenValue) -> int:
     fitting = np.fromiter(map(fits, attribute.categories), dtype=np.bool_, count=len(attribute.categories))
     cells = int.from_bytes(np.packbits(fitting, bitorder="little"), "little")
     if not cells:
-        raise CellsDiffer(
-            f"attribute {attribute.name!r} has no category like {pattern.text!r}; it has {_listed(attribute)}"
-        )
+        listed = _listed(attribute, pattern.text)
+        raise CellsDiffer(f"attribute {attribute.name!r} has no category like {pattern.text!r}; it has {listed}")
     return cells
 
 
-def _listed(attribute: Attribute) -> str:
-    """The categories, or the first of many."""
-    first = ", ".join(map(_quoted, attribute.categories[:_MOST_LISTED]))
-    more = len(attribute.categories) - _MOST_LISTED
-    return f"{first} and {more:,} more" if more > 0 else first
+def _listed(attribute: Attribute, text: str) -> str:
+    """The categories; of very many those that are nearest to a text, and then the first."""
+    known = attribute.categories
+    if len(known) <= _MOST_LISTED:
+        return ", ".join(map(_quoted, known))
+    shown = list(dict.fromkeys([*nearest(text, known, _FEW_LISTED), *known[:_FEW_LISTED]]))[:_FEW_LISTED]
+    return f"{', '.join(map(_quoted, shown))} and {len(known) - len(shown):,} more"
 
 
 def _fitting(pattern: str) -> Callable[[str], bool]:
@@ -168,7 +170,7 @@ def _fitting(pattern: str) -> Callable[[str], bool]:
 
 def compared(attribute: Attribute, operator: str, value: WrittenValue) -> int:
     """The cells on one side of a value; `operator` is < <= > or >=. The missing cell is on neither side."""
-    number = _ordered(attribute, value)
+    number = _ordered(attribute, value, operator)
     if operator in ("<", "<="):
         return _run(0, _below(attribute, number, operator))
     return _run(_below(attribute, number, "<" if operator == ">=" else "<="), attribute.values)
@@ -277,7 +279,7 @@ def _position(attribute: Attribute, value: WrittenValue) -> float | Fraction:
             return attribute.categories.index(value.text)
         raise CellsDiffer(
             f"attribute {attribute.name!r} has no category {value.text!r}{meant(value.text, attribute.categories)}; "
-            f"it has {_listed(attribute)}{_perhaps_missing(attribute, value)}"
+            f"it has {_listed(attribute, value.text)}{_perhaps_missing(attribute, value)}"
         )
     number = attribute.parse(value.text)
     if number is None:
@@ -289,8 +291,15 @@ def _position(attribute: Attribute, value: WrittenValue) -> float | Fraction:
     return number
 
 
-def _ordered(attribute: Attribute, value: WrittenValue) -> float | Fraction:
+def _ordered(attribute: Attribute, value: WrittenValue, operator: str = "") -> float | Fraction:
+    """Where a value stands on an axis that has an order; the operator before it may be the first sign of a category."""
     if not attribute.ordered:
+        signed = "".join([operator, *value.text.split()])
+        code = next((c for c, text in enumerate(attribute.categories) if "".join(text.split()) == signed), None)
+        if operator and code is not None:
+            raise InvalidInput(
+                f"attribute {attribute.name!r} is not ordered: did you mean {cell_text(attribute, code)}?"
+            )
         raise InvalidInput(
             f"attribute {attribute.name!r} is not ordered; use =, != or in {{…}} (only a schema that says ordered ="
             " true of it, before a release, gives it an order)"

@@ -16,6 +16,33 @@ from qrelease.queries.numeric import NumericQuestion
 from qrelease.release.curator import IN_RHO
 
 
+def told_of_learning(domain: Domain, cost: Cost, neighbours: Neighbours) -> list[str]:
+    """Before a schema is learned by itself: what its cost goes into, and how finely that learns, a line each.
+
+    Raises what `Curator.learn` would of these arguments.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> hours = qr.Attribute("hours", "number", within=(0, 168), step=1, learn=16)
+    >>> for line in told_of_learning(qr.Domain((hours,)), qr.PureDP(0.1), qr.Neighbours.ADD_REMOVE):
+    ...     print(line)
+    learn bins of hours: epsilon=0.1; 16 at most; each count behind them is off by about 35.4 records (root mean square)
+    """
+    unit = Unit.of(neighbours, domain).of_records
+    with unit.explained():
+        least, errors = learning.least_named(domain, cost, unit), learning.count_errors(domain, cost, unit)
+    told = []
+    for spend, name in zip(learning.spends(domain, cost), learning.column_costs(domain, cost), strict=True):
+        line = f"{spend.what}: {spend.cost:.6g}; {domain[name].learn:,} at most; "
+        if name in least:
+            line += f"a text that about {least[name]:,} records have is as likely to become one as not"
+        else:
+            line += f"each count behind them is off by about {errors[name]:,.3g} records (root mean square)"
+        told.append(line)
+    return told
+
+
 @final
 @dataclass(frozen=True)
 class LearningForecast:

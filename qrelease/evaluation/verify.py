@@ -36,7 +36,7 @@ from qrelease.mechanisms.private_data import SELECT
 from qrelease.mechanisms.quantile_choices import contradiction
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend, cost_from_json
+from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend, amount_from_json, cost_from_json
 from qrelease.privacy.resuming import learned_names
 from qrelease.queries.measures import Measure
 from qrelease.queries.numeric import NumericQuestion
@@ -50,7 +50,17 @@ from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_columns, 
 from qrelease.release.reader import has_its_id, read
 from qrelease.release.release import Release
 from qrelease.release.report.page import html
-from qrelease.release.writer import INSECURE_MARK, REPORT, WEIGHT, Format, answer_rows, check_format, header
+from qrelease.release.writer import (
+    INSECURE_MARK,
+    REPORT,
+    SCHEMA,
+    WEIGHT,
+    Format,
+    answer_rows,
+    check_format,
+    header,
+    schema_text,
+)
 
 _COUNT, _MEASURE = "count the records", "measure "
 """How the parts of a cost are called that buy measurements; see `mechanisms.private_data`."""
@@ -243,6 +253,7 @@ def _verified(
     checks += [_records(release, place), _readable("noise source", lambda: _insecure(release, place))]
     at("checking the page")
     checks += [_readable("page", lambda: _page(release, place))] if (place / REPORT).is_file() else []
+    checks += [_readable("schema", lambda: _schema(release, place))] if (place / SCHEMA).is_file() else []
     if ledger is None:
         checks.append(Check("ledger", None, "no ledger was given, so whether the holder paid for this is not known"))
     else:
@@ -703,6 +714,15 @@ def _page(release: Release, folder: Path) -> Check:
     )
 
 
+def _schema(release: Release, folder: Path) -> Check:
+    """Whether the completed schema is the one that is written of this release, as `_page` of the page."""
+    if (folder / SCHEMA).read_text(encoding="utf-8") == schema_text(release):
+        return Check("schema", True, f"{SCHEMA} is that of this manifest")
+    return Check(
+        "schema", None, f"{SCHEMA} is not the one that this version writes of this manifest, which is what counts"
+    )
+
+
 def _ledger(release: Release, named: Mapping[str, str] | None, ledger: Mapping[str, Any]) -> Iterator[Check]:
     """Whether the holder's ledger names this release."""
     try:
@@ -753,7 +773,7 @@ def _sums(ledger: Mapping[str, Any]) -> tuple[str, list[str]]:
     charges that are in the terms of the total come to at most what was spent. What was spent is told to six digits.
     """
     total = cost_from_json(ledger.get("promised", ledger["total"]))
-    spent = None if ledger["spent"] is None else cost_from_json(ledger["spent"])
+    spent = amount_from_json(ledger["spent"])
     most, gone = total.to_json(), {} if spent is None else spent.to_json()
     charges = [cost_from_json(e["cost"]).to_json() for e in ledger["entries"] if e["kind"] == "charge"]
     told = (

@@ -27,6 +27,7 @@ from qrelease.privacy.costs import (
     Cost,
     Neighbours,
     PureDP,
+    amount_from_json,
     check_cost,
     cost_from_json,
     round_down,
@@ -550,12 +551,12 @@ def _published(file: Path | LedgerUrl) -> _Stated | None:
         return None
     try:
         found = json.loads(content)
-        total, spent = cost_from_json(found.get("promised", found["total"])), found["spent"]
+        total = cost_from_json(found.get("promised", found["total"]))
         return (
             str(found["dataset"]),
             Neighbours.parse(found["neighbours"]),
             total,
-            None if spent is None else cost_from_json(spent),
+            amount_from_json(found["spent"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidInput) as error:
         raise LedgerError(

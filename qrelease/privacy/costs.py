@@ -203,6 +203,24 @@ def cost_from_json(data: object) -> Cost:
     raise InvalidInput(f"a cost must have epsilon, or epsilon and delta, or rho, got {data!r}")
 
 
+def amount_to_json(cost: Cost | None, total: Cost) -> dict[str, float]:
+    """How much was spent of a total, or is left of it, in the terms of the total: zeros where that is nothing.
+
+    Examples
+    --------
+    >>> amount_to_json(None, ApproxDP(2.0, 1e-9)), amount_to_json(PureDP(1.0), ApproxDP(2.0, 1e-9))
+    ({'epsilon': 0.0, 'delta': 0.0}, {'epsilon': 1.0, 'delta': 0.0})
+    """
+    return dict.fromkeys(total.to_json(), 0.0) | ({} if cost is None else cost.to_json())
+
+
+def amount_from_json(data: object) -> Cost | None:
+    """What `amount_to_json` wrote; None for nothing, which earlier versions wrote as null."""
+    if data is None or (isinstance(data, dict) and data and not any(data.values())):
+        return None
+    return cost_from_json(data)
+
+
 def cost_of(epsilon: float, delta: float | None = None) -> PureDP | ApproxDP:
     """The cost that a pair of numbers means: pure ε where δ is None or 0, else (ε, δ).
 

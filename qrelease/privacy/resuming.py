@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal
 
 from qrelease.errors import LedgerError
-from qrelease.privacy.costs import Cost, six_digits
+from qrelease.privacy.costs import Cost, amount_to_json, six_digits
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, Entry
 from qrelease.privacy.ledger_store import row_digest
@@ -138,18 +138,16 @@ def public_part(ledger: Ledger) -> dict[str, Any]:
         "neighbours": ledger.neighbours.value,
         "unit": {"of": "record"} if ledger.person is None else {"of": "person", "column": ledger.person},
         "total": ledger.total.to_json(),
-        "spent": _short(ledger.spent, up=True),
-        "remaining": _short(ledger.remaining, up=False),
+        "spent": _short(ledger.spent, ledger.total, up=True),
+        "remaining": _short(ledger.remaining, ledger.total, up=False),
         **promised,  # of an earlier version, which let more be spent
         "entries": entries,
     }
 
 
-def _short(cost: Cost | None, *, up: bool) -> dict[str, float] | None:
-    """A sum of costs without what floating point adds to it: see `six_digits`."""
-    if cost is None:
-        return None
-    return {name: float(six_digits(value, up=up)) for name, value in cost.to_json().items()}
+def _short(cost: Cost | None, total: Cost, *, up: bool) -> dict[str, float]:
+    """A sum of costs, or what is left of the total, without what floating point adds to it: see `six_digits`."""
+    return {name: float(six_digits(value, up=up)) for name, value in amount_to_json(cost, total).items()}
 
 
 def unfinished(entry: Entry) -> bool:

@@ -50,6 +50,17 @@ def answer_columns(release: Release, workload: Workload) -> dict[str, Column]:
     }
 
 
+def marginal_columns(release: Release, workload: Workload, names: Sequence[str]) -> dict[str, Column]:
+    """The same of one marginal, with its attributes in an order of their own, and its cells in that order too."""
+    columns, domain = answer_columns(release, workload), workload.domain
+    asked, order = [domain.axis(name) for name in names], sorted(map(domain.axis, names))
+    cells = np.arange(len(workload)).reshape([domain.shape[axis] for axis in order])
+    places = cells.transpose([order.index(axis) for axis in asked]).reshape(-1)
+    key_of = {axis: key for key, axis in _keys(workload).items()}
+    keys = [key_of[axis] for axis in asked]
+    return {name: columns[name].taken(places) for name in [*keys, *(name for name in columns if name not in keys)]}
+
+
 def answer_parts(release: Release, workload: Workload) -> Iterator[dict[str, Column]]:
     """The table of answers, some lines at a time."""
     keys = _keys(workload)

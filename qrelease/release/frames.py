@@ -45,6 +45,10 @@ class Column:
         values[self.missing] = {"i": np.nan, "f": np.nan, "M": np.datetime64("NaT"), "O": None, "b": None}[kind]
         return values
 
+    def taken(self, places: npt.NDArray[np.integer[Any]]) -> Column:
+        """The values at some places, in their order."""
+        return Column(self.values[places], None if self.missing is None else self.missing[places])
+
 
 def columns_of(
     domain: Domain,

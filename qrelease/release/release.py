@@ -27,7 +27,7 @@ from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 from qrelease.release import numbers, promise, synthetic, writer
-from qrelease.release.answer_table import DETAILS, answer_columns
+from qrelease.release.answer_table import DETAILS, answer_columns, marginal_columns
 from qrelease.release.checksums import private_key
 from qrelease.release.checksums import sign as sign_sums
 from qrelease.release.error_bars import measured_answers, published
@@ -219,7 +219,10 @@ class Release:
             For a workload over another domain, and where the package of the data frame is not installed.
         """
         check_frame(frame)
-        columns = answer_columns(self, self._asked(workload))
+        return self._frame(answer_columns(self, self._asked(workload)), frame, details=details)
+
+    def _frame(self, columns: Mapping[str, Column], frame: Frame, *, details: bool) -> Any:
+        """A data frame of a table of answers."""
         left_out = () if details else DETAILS  # a frame of many columns does not fit a line, and hides some of them
         return as_frame({name: column for name, column in columns.items() if name not in left_out}, frame)
 
@@ -229,7 +232,7 @@ class Release:
         Parameters
         ----------
         columns : str or sequence of str
-            Names of attributes, or one; the lines come in the domain's order.
+            Names of attributes, or one.
         frame : {"pandas", "polars", "arrow"}
             The kind of data frame.
         details : bool
@@ -238,7 +241,8 @@ class Release:
         Returns
         -------
         data frame
-            A line for each cell, with the columns of `answers_frame`.
+            A line for each cell, with the columns of `answers_frame`: attributes as they are given, and lines in their
+            order, the last attribute fastest.
 
         Raises
         ------
@@ -250,7 +254,8 @@ class Release:
         if not isinstance(given, Iterable):
             raise InvalidInput(f"a marginal is of a column, or of a list of them, got {given!r}")
         names = [given] if isinstance(given, str) else list(given)
-        return self.answers_frame(Workload.marginals(self.domain, [names]), frame=frame, details=details)
+        workload = Workload.marginals(self.domain, [names])
+        return self._frame(marginal_columns(self, workload, names), frame, details=details)
 
     def table(
         self,

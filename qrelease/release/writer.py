@@ -38,6 +38,7 @@ import numpy.typing as npt
 
 from qrelease._util.durable import sync_folder, sync_tree
 from qrelease.data.domain import Domain
+from qrelease.data.schema import to_toml
 from qrelease.data.sources.csv import write_csv, write_rows
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.measurement import Measurement
@@ -56,6 +57,7 @@ from qrelease.release.manifest import (
 )
 from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_columns, number_rows
 from qrelease.release.report.page import html
+from qrelease.release.schema_cost import learned_columns
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
@@ -67,6 +69,9 @@ WEIGHT = "weight"
 """The column of a weighted table that says how many records a row stands for."""
 
 REPORT = "report.html"
+
+SCHEMA = "schema.toml"
+"""The completed schema of a release whose bins or categories were learned, for further releases."""
 """The page for people."""
 
 Format = Literal["csv", "parquet"]
@@ -191,8 +196,16 @@ def save(
     with _new(folder / MANIFEST) as out:
         print(json.dumps(content, allow_nan=False), file=out)
     (folder / REPORT).write_text(html(release), encoding="utf-8")
+    if learned_columns(release):
+        (folder / SCHEMA).write_text(schema_text(release), encoding="utf-8")
     checksums.write_hashes(folder)
     return left_out
+
+
+def schema_text(release: Release) -> str:
+    """The schema of a release, completed by what was learned, as `schema.load` reads it."""
+    names = ", ".join(learned_columns(release))
+    return to_toml(release.domain, f"The bins and categories of {names} were learned from records: see {MANIFEST}.")
 
 
 def answers_left_out(release: Release, answers: bool | None = None) -> str | None:

@@ -122,6 +122,8 @@ def test_cells(text, expected):
         ("age in 39..20", "the range 39..20 runs backwards"),
         ("school in phd..high", "the range phd..high runs backwards"),
         ("school > low", "attribute 'school' has no category 'low'; it has 'none', 'high', 'college', 'phd'"),
+        ("income >50K", "position 1: attribute 'income' is not ordered: did you mean income = '>50K'?"),
+        ("income <= 50K", "attribute 'income' is not ordered: did you mean income = '<=50K'?"),
         ("income > '<=50K'", "attribute 'income' is not ordered; use =, != or in {…} (only a schema that says ordered"),
         ("income is missing", "attribute 'income' has no missing cell: its entry in the schema has no `missing`"),
         ("age = missing", "got 'missing'; for missing values write age is missing"),
@@ -334,6 +336,24 @@ def test_between_and_like_are_what_they_say():
     for text, words in refused.items():
         with pytest.raises(InvalidInput, match=re.escape(words)):
             parse(text, domain)
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (30, "it has " + ", ".join(f"'c{i:02}'" for i in range(30))),
+        (40, "it has 'c33', 'c00', 'c01', 'c02', 'c03', 'c04', 'c05', 'c06' and 32 more"),
+    ],
+)
+def test_a_message_names_all_categories_or_those_that_are_near(count: int, told: str) -> None:
+    domain = Domain((Attribute("a", "category", categories=tuple(f"c{i:02}" for i in range(count))),))
+    with pytest.raises(InvalidInput) as refused:
+        parse("a = cx33", domain)
+    assert str(refused.value).endswith(told)
+    with pytest.raises(InvalidInput) as refused:
+        parse("a like 'zzzz'", domain)
+    assert ("and 32 more" in str(refused.value)) == (count > 30)
+    assert "it has 'c00', 'c01'" in str(refused.value)
 
 
 def test_like_takes_few_steps():

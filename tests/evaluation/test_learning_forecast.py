@@ -1,5 +1,6 @@
 """What a plan says of learning: what a release then does, whatever the records are."""
 
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -11,7 +12,7 @@ from qrelease.data.domain import Domain
 from qrelease.data.person import Person
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.learning_forecast import LearningForecast
+from qrelease.evaluation.learning_forecast import LearningForecast, told_of_learning
 from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import Entropy
@@ -112,3 +113,34 @@ def test_mechanisms_are_planned_in_rho_as_they_release():
     assert any(f.average for f in plan.forecasts)
     with pytest.raises(InvalidInput, match="not for both"):
         qr.plan(asked, 2000, epsilon=1.0, rho=0.1)
+
+
+@pytest.mark.parametrize("neighbours", [ADDED, REPLACED])
+@pytest.mark.parametrize(("domain", "cost"), [(OPEN, COST), (Domain((HOURS, SEX)), PureDP(0.5))])
+@pytest.mark.parametrize("at_most", [None, 3])
+def test_what_is_told_of_learning_is_the_noise_that_it_draws(monkeypatch, domain, cost, neighbours, at_most):
+    """The least of any count of the tree; heaps at round points have more."""
+    errors = []
+
+    def kept(draw, spread):
+        def drawn(scale, *rest):
+            errors.append(spread(float(scale)))
+            return draw(scale, *rest)
+
+        return drawn
+
+    monkeypatch.setattr(learning, "discrete_laplace", kept(learning.discrete_laplace, lambda b: b * 2**0.5))
+    monkeypatch.setattr(learning, "discrete_gaussian", kept(learning.discrete_gaussian, lambda v: v**0.5))
+    table, who = Table.from_frame(frame()[list(domain.names)], domain), None
+    if at_most is not None:
+        domain, who = replace(domain, person=Person("who", at_most)), "who"
+        persons = frame().assign(who=[f"p{i % 900}" for i in range(2000)])
+        table = Table.from_frame(persons[[*domain.names, "who"]], domain)
+    told = told_of_learning(domain, cost, neighbours)
+    Curator(table, Ledger.open(None, cost, neighbours=neighbours, person=who), Entropy.insecure(1)).learn(cost)
+    (said,) = [float(found) for line in told for found in re.findall(r"off by about ([\d,.]+) records", line)]
+    assert said == pytest.approx(min(errors), rel=0.01)
+    assert len(told) == len(domain.undecided)
+    assert [line.partition(";")[0] for line in told] == [
+        f"{spend.what}: {spend.cost:.6g}" for spend in learning.spends(domain, cost)
+    ]

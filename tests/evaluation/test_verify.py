@@ -491,6 +491,7 @@ LEDGERS = {
     "spends more than is promised": lambda ledger: ledger["total"].update(epsilon=0.5),
     "charges more than was spent": lambda ledger: ledger["spent"].update(epsilon=0.5),
     "says that nothing was spent": lambda ledger: ledger.update(spent=None),
+    "says that zero was spent": lambda ledger: ledger["spent"].update(dict.fromkeys(ledger["spent"], 0.0)),
     "has another charge": lambda ledger: ledger["entries"].append(
         {**ledger["entries"][-1], "number": 9, "cost": {"epsilon": 1e-3}, "release": None}
     ),

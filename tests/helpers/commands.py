@@ -1,4 +1,4 @@
-"""A table of people, its schema, and the command that releases it; and a file to serve two tables by."""
+"""A table of people, its schema, the command that releases it; a file of two tables; a module of one's own."""
 
 from qrelease.apps.cli import main
 
@@ -39,6 +39,50 @@ ledger = "staff.ledger"
 epsilon = 1
 """
 """The file of a server of two tables."""
+
+OWN = """
+from dataclasses import dataclass
+
+import qrelease as qr
+
+@dataclass(frozen=True)
+class Own:
+    name = "own"
+    noise = 1  # no field, as it has no type
+
+    def check(self, workload, cost, neighbours):
+        pass
+
+    def release(self, private, workload, cost):
+        measured = private.measure(workload, cost)
+        if not self.noise:
+            raise ValueError("no\\nnoise")
+        return qr.MechanismResult(qr.fitted(workload, measured, private.public_records), tuple(measured))
+
+class Broken(Own):
+    noise = 0
+
+class Sized(Own):
+    def __init__(self, size):
+        pass
+
+class Nameless:
+    def check(self, workload, cost, neighbours):
+        pass
+
+    def release(self, private, workload, cost):
+        pass
+
+class Statistic:
+    name = "statistic"
+
+    def estimate(self, private, cost):
+        pass
+
+def few(data):
+    return data
+"""
+"""A module with mechanisms of one's own, and what is none."""
 
 
 def release(*options: str, out: str = "out") -> int:

@@ -136,6 +136,13 @@ def test_a_lifetime_takes_the_published_part_of_a_ledger_for_the_ledger(tmp_path
     with Ledger.open(tmp_path / "d.ledger") as opened:
         assert public_part(opened)["spent"] == {"epsilon": 0.3}
         assert public_part(opened)["remaining"] == {"epsilon": 0.7}
+    ledger(tmp_path / "e.ledger", ApproxDP(2.0, 1e-9), [])
+    with Ledger.open(tmp_path / "e.ledger") as opened:
+        fresh = public_part(opened)
+    assert (fresh["spent"], fresh["remaining"]) == ({"epsilon": 0.0, "delta": 0.0}, {"epsilon": 2.0, "delta": 1e-9})
+    for spent in (fresh["spent"], None):  # as earlier versions wrote nothing
+        (tmp_path / "e.json").write_text(json.dumps(fresh | {"spent": spent}), encoding="utf-8")
+        assert lifetime([tmp_path / "e.json"]).spent is None
     (tmp_path / "c.json").write_text('{"dataset": "c", "total": {"epsilon": 1}}', encoding="utf-8")
     with pytest.raises(LedgerError, match="neither a ledger nor what"):
         lifetime([tmp_path / "c.json"])

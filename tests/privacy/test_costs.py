@@ -26,6 +26,7 @@ from qrelease.privacy import (
     split,
     zcdp_of,
 )
+from qrelease.privacy.costs import amount_from_json, amount_to_json
 
 pytestmark = pytest.mark.usefixtures("sixty_digits")
 
@@ -164,3 +165,14 @@ def test_weights_are_positive_numbers(weights: list[float]) -> None:
         split(PureDP(1.0), weights)
     with pytest.raises(InvalidInput, match="smallest float"):
         split(PureDP(1e-320), [1.0, 1e300])
+
+
+@pytest.mark.parametrize("total", [PureDP(2.0), ApproxDP(2.0, 1e-9), ZCDP(0.5)])
+def test_an_amount_of_a_total_has_one_shape_also_where_it_is_nothing(total: Cost) -> None:
+    nothing, whole = amount_to_json(None, total), amount_to_json(total, total)
+    assert list(nothing) == list(whole) == list(total.to_json())
+    assert not any(nothing.values())
+    assert amount_from_json(nothing) is amount_from_json(None) is None
+    assert amount_from_json(whole) == total
+    with pytest.raises(InvalidInput, match="a cost must have"):
+        amount_from_json({})

@@ -1,5 +1,7 @@
 """Synthetic columns with types, and marginals as data frames."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from releases import PAIRS
@@ -93,12 +95,29 @@ def test_a_marginal_is_a_tidy_frame(frame):
     found = typed()
     table = found.marginal(["age", "sex"], frame=frame)
     names = list(table.column_names if frame == "arrow" else table.columns)
-    assert names == ["sex", "age", "answer", "model_95"]
+    assert names == ["age", "sex", "answer", "model_95"]
     assert len(table) == 3 * 4
     answers = np.asarray(table["answer"], np.float64)
-    np.testing.assert_allclose(answers, found.answer(Workload.marginals(TYPED, [["sex", "age"]])))
+    cells = np.reshape(found.answer(Workload.marginals(TYPED, [["sex", "age"]])), (3, 4))
+    np.testing.assert_allclose(answers, cells.T.reshape(-1))
     labels = table["sex"].to_pylist() if frame == "arrow" else table["sex"].to_list()
-    assert labels == ["F"] * 4 + ["M"] * 4 + ["(missing)"] * 4
+    assert labels == ["F", "M", "(missing)"] * 4
+    assert [*found.marginal(["sex", "age"], frame="pandas")["sex"]] == ["F"] * 4 + ["M"] * 4 + ["(missing)"] * 4
+
+
+def test_a_marginal_of_three_columns_comes_in_the_order_asked():
+    """Each line is the answer to the condition that its labels say."""
+    domain = Domain.coded({"a": 2, "b": 3, "c": 4})
+    with Ledger.open(None, PureDP(5.0)) as ledger:
+        curator = Curator(random_table(domain, 400, 0), ledger, Entropy.insecure(3))
+        found = curator.release(MWEM(rounds=3), Workload.marginals(domain, 3), PureDP(5.0))
+    for names in permutations("abc"):
+        table = found.marginal(names, frame="pandas", details=True)
+        assert [*table.columns[:3]] == [*names]
+        assert table.equals(table.sort_values([*names], kind="stable"))
+        for line in table.sample(5, random_state=0).to_dict("records"):
+            asked = " and ".join(f"{name} = {line[name]}" for name in names)
+            assert line["answer"] == pytest.approx(float(found.answer(asked)))
 
 
 def test_frames_of_another_kind_are_refused():

@@ -5,6 +5,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.owner_only import write_for_owner
 from qrelease.apps.cli import shared
 from qrelease.errors import InvalidInput
@@ -55,7 +56,7 @@ def _number(text: str) -> int:
 
 def _attack(arguments: argparse.Namespace) -> None:
     shared.check_memory()
-    shared.tell_of_compiling()
+    tell_of_compiling()
     from qrelease.data.table import Table
     from qrelease.evaluation.attacks.picture import check_svg
     from qrelease.evaluation.attacks.study import study

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of, own_mechanism
+from qrelease.apps.cli.mechanisms import AUDITED_STATISTIC, MECHANISMS, mechanism_of, own_mechanism
 from qrelease.apps.cli.shared import entropy_of, neighbours_option, seed_option
 from qrelease.errors import InvalidInput, QReleaseError
 from qrelease.privacy.costs import cost_of
@@ -31,13 +31,6 @@ _ELSEWHERE: Final = {
 """Names of mechanisms on cards that are no mechanism to audit, and what to do."""
 
 
-_STATISTIC: Final = (
-    "whole estimates are audited by `qrelease audit estimate --doors`, and one of your own by a function MODULE:NAME"
-    " that makes a table of the data and returns Curator(table, ledger, entropy).estimate(own, cost).value"
-)
-"""How a statistic is audited."""
-
-
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_audit)
@@ -45,9 +38,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         "mechanism",
         help=f"the mechanism: {', '.join(_AUDITED)}, which is run on tiny tables, or one of your own, MODULE:NAME: a"
         " mechanism, an object with check and release, is run on tiny tables too, and a function is called as f(data,"
-        " entropy) with --first and --second. A statistic is no mechanism: `estimate --doors` audits whole estimates,"
-        " and one of your own is audited by a function that makes a table of the data and returns"
-        " Curator(table, ledger, entropy).estimate(own, cost).value",
+        f" entropy) with --first and --second. A statistic is no mechanism: {AUDITED_STATISTIC}",
     )
     parser.add_argument(
         "--doors",
@@ -87,7 +78,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-    from qrelease.evaluation.audit import audit, audit_mechanism, failure, find_mechanism, read_input
+    from qrelease.evaluation.audit import audit, audit_mechanism, failure, find_own, read_input
     from qrelease.privacy import Neighbours
     from qrelease.statistics.catalogue import STATISTICS
 
@@ -97,9 +88,9 @@ def _audit(arguments: argparse.Namespace) -> int:
     effort = {"samples": arguments.samples, "confidence": arguments.confidence, "entropy": entropy}
     relation = Neighbours.parse(arguments.neighbours)
     if name.partition(":")[0] in STATISTICS and not Path(f"{name.partition(':')[0]}.py").exists():
-        raise InvalidInput(f"{name} is a statistic: {_STATISTIC}")
+        raise InvalidInput(f"{name} is a statistic: {AUDITED_STATISTIC}")
     if ":" in name:
-        own = find_mechanism(name)
+        own = find_own(name)
         try:
             mechanism = own_mechanism(own)
             if mechanism is not None:

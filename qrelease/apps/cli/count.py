@@ -4,13 +4,13 @@ import argparse
 import os
 from pathlib import Path
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease.apps.cli.shared import (
     check_memory,
     data_place,
     dialect_of,
     dialect_options,
     schema_options,
-    tell_of_compiling,
     workload_of,
     workload_option,
 )

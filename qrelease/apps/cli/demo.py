@@ -4,8 +4,9 @@ import argparse
 import os
 from pathlib import Path
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease.apps.cli.mechanisms import DEFAULT, mechanism_of
-from qrelease.apps.cli.shared import check_memory, entropy_of, seed_option, tell_of_compiling, wrote
+from qrelease.apps.cli.shared import check_memory, entropy_of, seed_option, wrote
 from qrelease.privacy.costs import cost_of
 
 _NEXT = """

@@ -9,7 +9,9 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease.apps.cli.ledgers import check_affordable, known_curator, ledger_path, new_curator
+from qrelease.apps.cli.mechanisms import own_failures, statistic_of
 from qrelease.apps.cli.shared import (
     charging,
     check_memory,
@@ -20,7 +22,6 @@ from qrelease.apps.cli.shared import (
     neighbours_option,
     protection_options,
     table_of,
-    tell_of_compiling,
     told,
     warn_of_delta,
 )
@@ -36,7 +37,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     data_options(parser)
     parser.add_argument(
         "statistic",
-        help="what to estimate, such as mean:age or mean:age,low=0,high=80 or quantile:age,q=0.25: see the list below",
+        help="what to estimate, such as mean:age or mean:age,low=0,high=80 or quantile:age,q=0.25: see the list below;"
+        " or one of your own, MODULE:NAME, an object with name, check, estimate and error_bound, or its class, from the"
+        " current folder",
     )
     neighbours_option(parser)
     cost_options(parser, "what this estimate may cost")
@@ -58,11 +61,10 @@ def _estimate(arguments: argparse.Namespace) -> None:
     from qrelease.privacy.unit import Unit
     from qrelease.release.curator import check_relation
     from qrelease.statistics.base import refuse_empty
-    from qrelease.statistics.catalogue import parse_statistic
     from qrelease.statistics.private_columns import domain_of, domain_read_by
 
     cost = cost_meant(arguments)
-    statistic = parse_statistic(arguments.statistic)
+    statistic = statistic_of(arguments.statistic)
     _check_files(arguments.out)
     check_affordable(arguments, cost, resumes=False)
     neighbours, declared = Neighbours.parse(arguments.neighbours), load(arguments.schema, undecided=True)
@@ -71,12 +73,12 @@ def _estimate(arguments: argparse.Namespace) -> None:
     check_parts("an estimate", declared)
     unit = Unit.of(neighbours, declared)
     of_a_record = unit.of_a_record(cost)
-    with unit.explained():
+    with own_failures(arguments, arguments.statistic), unit.explained():
         statistic.check(domain_read_by(declared), of_a_record, unit.relation)  # before there is a ledger, or a record
     table = table_of(arguments, undecided=True)
     check_relation(table, neighbours)  # before their number is looked at
     domain = domain_of(table)
-    with ExitStack() as closing:
+    with own_failures(arguments, arguments.statistic), ExitStack() as closing:
         curator = known_curator(arguments, table, cost, neighbours, closing)
         records = len(table) if unit.public_records else None
         refuse_empty(statistic, domain, records, of_a_record, unit.relation)

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli.mechanisms import DEFAULT, known_or_own
 from qrelease.apps.cli.shared import (
@@ -20,7 +21,6 @@ from qrelease.apps.cli.shared import (
     neighbours_option,
     seed_option,
     table_of,
-    tell_of_compiling,
     workload_of,
     workload_option,
     wrote,

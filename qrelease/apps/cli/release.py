@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import operator
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +14,19 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli.ledgers import check_affordable, known_curator, ledger_of, ledger_path, new_curator, told_of_rows
-from qrelease.apps.cli.mechanisms import DEFAULT, MECHANISMS, OPTIONS, mechanism_name, mechanism_of, options_of
+from qrelease.apps.cli.mechanisms import (
+    DEFAULT,
+    MECHANISMS,
+    OPTIONS,
+    SUMS,
+    known_or_own,
+    mechanism_name,
+    options_of,
+    own_failures,
+)
 from qrelease.apps.cli.release_both import make_both
 from qrelease.apps.cli.shared import (
     OptionParser,
@@ -35,7 +46,6 @@ from qrelease.apps.cli.shared import (
     numbers_apart,
     protection_options,
     table_of,
-    tell_of_compiling,
     told,
     warn_of_delta,
     warn_of_unnamed,
@@ -58,7 +68,6 @@ if TYPE_CHECKING:
     from qrelease.release.release import Release
 
 
-_SUMS = "sums"  # the mechanism of numbers, which measures the workload too
 _RED, _PLAIN = "\033[31m", "\033[0m"  # of a terminal
 _RULES = "the impossible rules of the schema, also about parents, are kept by --mechanism records and maxent alone"
 _KEEPING = "records", "maxent"
@@ -66,6 +75,9 @@ _KEEPING = "records", "maxent"
 # Bytes, about: of a noisy answer as a number in the manifest and beside the ledger, of a line of answers.csv, of a
 # label in synthetic.csv, and of everything else.
 _NUMBER, _ANSWER, _LABEL, _SOME = 24, 64, 8, 1 << 22
+
+_FEW_CELLS = 1 << 16
+"""Combinations of the columns of a condition up to which their counts are proposed instead of it."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -129,11 +141,12 @@ def _mechanism_options(parser: OptionParser) -> None:
     parser.add_argument(
         "--mechanism",
         type=mechanism_name,
-        choices=[*MECHANISMS, _SUMS],
+        metavar="NAME",
         default=DEFAULT,
-        help="the mechanism (default: auto, which takes the one whose predicted error is least); laplace and gaussian"
-        " fit a synthetic table to their noisy answers where the universe is small enough; sums measures the workload"
-        " and --numbers together",
+        help=f"the mechanism: {', '.join([*MECHANISMS, SUMS])}, or one of your own, MODULE:NAME, an object with name,"
+        " check and release, or its class, from the current folder (default: auto, which takes the one whose predicted"
+        " error is least); laplace and gaussian fit a synthetic table to their noisy answers where the universe is"
+        " small enough; sums measures the workload and --numbers together",
     )
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="say why auto takes the mechanism that it takes, and not others"
@@ -247,12 +260,13 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     if arguments.rows is not None:
         check_rows(arguments.rows)
     if arguments.both:
-        make_both(arguments, mechanism)
+        with own_failures(arguments, arguments.mechanism):
+            make_both(arguments, mechanism)
         return
     declared = load(arguments.schema, undecided=True)
     check_affordable(arguments, cost, resumes=not arguments.again, in_parts=bool(declared.undecided))
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
-    with ExitStack() as closing:
+    with own_failures(arguments, arguments.mechanism), ExitStack() as closing:
         with writer.new_folder(out) as folder:
             disks = Disks.of(arguments, folder)
             _check_unread(arguments, mechanism, declared, cost)
@@ -352,7 +366,7 @@ def _tell_misfit(misfit: float) -> None:
 
 def _mechanism(arguments: argparse.Namespace) -> Mechanism:
     """The one that was asked for, with its options."""
-    if arguments.numbers is None and arguments.mechanism == _SUMS:
+    if arguments.numbers is None and arguments.mechanism == SUMS:
         raise InvalidInput("--mechanism sums needs questions to measure: give them by --numbers")
     counting = _counting(arguments)
     if arguments.numbers is None:
@@ -390,7 +404,7 @@ def _with_means(arguments: argparse.Namespace, mechanism: Mechanism, workload: W
 def _counting(arguments: argparse.Namespace) -> Mechanism | None:
     """What answers the workload; None where that is measured with the numbers."""
     options = {option: getattr(arguments, option) for option in OPTIONS}
-    if arguments.mechanism == _SUMS:
+    if arguments.mechanism == SUMS:
         for name in (o for o, value in options.items() if value is not None and o != "records"):
             raise InvalidInput(f"--{name.replace('_', '-')} is an option of {' and '.join(OPTIONS[name])}, not of sums")
         return None
@@ -399,7 +413,7 @@ def _counting(arguments: argparse.Namespace) -> Mechanism | None:
 
         options_of("auto", **options)  # it hands none to the mechanism that it takes
         return Auto(arguments.records, table=_tabled(arguments))
-    return mechanism_of(arguments.mechanism, **options)
+    return known_or_own(arguments.mechanism, **options)
 
 
 def _tabled(arguments: argparse.Namespace) -> bool:
@@ -630,6 +644,7 @@ def _foretell(
             print(f"qrelease: {_of_counts(arguments)}{line}", file=sys.stderr)
         among = told.among
     _tell_rules(workload, among)
+    _tell_conditions(arguments, workload, among)
     files = Files(0 if arguments.weighted else arguments.rows, arguments.answers)
     for each in among:
         if isinstance(each, Forecasting) and (
@@ -641,13 +656,35 @@ def _foretell(
 
 def _of_counts(arguments: argparse.Namespace) -> str:
     """What begins a line about the mechanism that answers the workload, where `sums` measures numbers beside it."""
-    return "counts: " if arguments.numbers is not None and arguments.mechanism != _SUMS else ""
+    return "counts: " if arguments.numbers is not None and arguments.mechanism != SUMS else ""
 
 
 def _tell_rules(workload: Workload, among: Sequence[Mechanism]) -> None:
     """Warn of rules of the schema that a mechanism does not keep which will be taken; of `among`, none if not known."""
     if workload.domain.impossible and not (among and all(each.name in _KEEPING for each in among)):
         print(f"warning: {_RULES}{', if one of them is chosen' * (len(among) != 1)}", file=sys.stderr)
+
+
+def _tell_conditions(arguments: argparse.Namespace, workload: Workload, among: Sequence[Mechanism]) -> None:
+    """Where conditions alone are asked, and no table comes of them: how their columns are asked of.
+
+    among  the mechanisms of which one will be taken; nothing is told where none is known
+    """
+    from qrelease.mechanisms.base import why_no_table
+
+    texts, domain = arguments.workload or [], workload.domain
+    if not texts or any(text.partition(":")[0].strip() != "where" for text in texts):
+        return
+    sets = list(dict.fromkeys(axes for axes in workload.sets if axes))
+    if not among or not sets or any(why_no_table(each, workload) is None for each in among):
+        return
+    if max(map(domain.cells, sets)) <= _FEW_CELLS:
+        asked = ",".join("*".join(domain.names[axis] for axis in axes) for axes in sets)
+        print(
+            "qrelease: the release will answer these conditions, and hardly any others: --workload"
+            f" {shlex.quote(f'marginals:{asked}')} asks for the counts of all combinations of their columns",
+            file=sys.stderr,
+        )
 
 
 def _tell_unasked(arguments: argparse.Namespace, workload: Workload) -> None:

@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.owner_only import new_for_owner
 from qrelease.apps.cli.shared import (
     DATA,
@@ -22,7 +23,6 @@ from qrelease.apps.cli.shared import (
     protection_options,
     query_option,
     table_of,
-    tell_of_compiling,
     told,
     warn_of_delta,
     warn_of_unnamed,
@@ -79,7 +79,12 @@ def options(parser: argparse.ArgumentParser) -> None:
         type=float,
         help="the probability with which the promise may fail; needed where categories are to be learned",
     )
-    learn.add_argument("--out", type=Path, required=True, help="the file to make, with the completed schema")
+    learn.add_argument("--out", type=Path, help="the file to make, with the completed schema")
+    learn.add_argument(
+        "--plan",
+        action="store_true",
+        help="say what the cost goes into, and how finely that learns, and end: nothing is read, charged or made",
+    )
     ledger_options(learn, "charge")
     learn.add_argument("--again", action="store_true", help="charge again, although the same was learned before")
     protection_options(learn)
@@ -129,6 +134,7 @@ def _learn(arguments: argparse.Namespace) -> None:
     from qrelease.data.schema import load
     from qrelease.data.sources.compression import written
     from qrelease.data.structural_zeros import narrowed
+    from qrelease.evaluation.learning_forecast import told_of_learning
     from qrelease.mechanisms.learning import schema as learning
     from qrelease.privacy import Neighbours
     from qrelease.privacy.costs import cost_of
@@ -137,7 +143,9 @@ def _learn(arguments: argparse.Namespace) -> None:
 
     cost = cost_of(arguments.epsilon, arguments.delta)
     check_weak(cost, arguments.weak)
-    if arguments.out.exists():
+    if arguments.plan == (arguments.out is not None):
+        raise InvalidInput("give either --out, the file to make, or --plan")
+    if not arguments.plan and arguments.out.exists():
         raise InvalidInput(f"{arguments.out} exists already; say another --out")
     domain = load(arguments.schema, undecided=True)
     asked = domain if arguments.columns is None else narrowed(domain, arguments.columns)
@@ -146,6 +154,10 @@ def _learn(arguments: argparse.Namespace) -> None:
     unit = Unit.of(neighbours, asked).of_records
     with unit.explained():
         learning.check_noise(asked, cost, unit)
+    if arguments.plan:
+        print(f"{told(cost)} would be charged; reading and learning take at most about twice as long as reading alone")
+        print(*told_of_learning(asked, cost, neighbours), sep="\n")
+        return
     check_affordable(arguments, cost, resumes=not arguments.again, in_parts=True)
     table = table_of(arguments, undecided=True)
     check_relation(table, neighbours)  # before there is a ledger
@@ -154,6 +166,9 @@ def _learn(arguments: argparse.Namespace) -> None:
         ledger_of(arguments, cost, neighbours, table) as ledger,
     ):
         curator = told_of_rows(Curator(table, ledger, entropy_of(arguments)))
+        if arguments.again or not curator.has_learned(cost):
+            for line in told_of_learning(asked, cost, neighbours):
+                print(f"qrelease: {line}", file=sys.stderr)
         with charging(arguments):
             learned = curator.learn(cost, again=arguments.again, changed_rows=True)
         arguments.charged = f"{told(cost)} was charged; the same command gives what was learned, for free"

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.elapsed import elapsed
 from qrelease.apps.cli import shared
 from qrelease.apps.cli.ledgers import ledger_path, told_of_rows
 
 if TYPE_CHECKING:
+    from qrelease.data.table import Table
+    from qrelease.evaluation.quality.private_score import QualityScores
+    from qrelease.privacy import Cost
+    from qrelease.privacy.unit import Unit
     from qrelease.statistics.estimate import Estimate
 
 
@@ -37,10 +43,11 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _score(arguments: argparse.Namespace) -> None:
     shared.check_memory()
-    shared.tell_of_compiling()
+    tell_of_compiling()
     from qrelease.data.table import Table
     from qrelease.evaluation.quality.private_score import QualityScores
     from qrelease.evaluation.quality.published import as_released, synthetic_table
+    from qrelease.privacy.unit import Unit
     from qrelease.release.curator import Curator
     from qrelease.release.reader import load
 
@@ -58,11 +65,35 @@ def _score(arguments: argparse.Namespace) -> None:
         curator = Curator(table, ledger, shared.entropy_of(arguments))
         told_of_rows(curator)
         scores = QualityScores(synthetic, arguments.target)
+        ledger.check(cost)
+        _foretell(scores, table, Unit.of(ledger.neighbours, table.domain), cost)
         with shared.charging(arguments), elapsed("scoring"):
             found = curator.estimate(scores, cost, changed_rows=True)
         arguments.charged = f"{shared.told(cost)} was charged, and the scores are lost"
     print(json.dumps(found.to_json(), allow_nan=False) if arguments.json else _page(found), flush=True)
     del arguments.charged
+
+
+def _foretell(scores: QualityScores, table: Table, unit: Unit, cost: Cost) -> None:
+    """About how wide the intervals will be, and which will say nothing, while it costs nothing to call it off."""
+    from qrelease.statistics.private_columns import domain_of
+
+    domain, of_a_record = domain_of(table), unit.of_a_record(cost)
+    with elapsed("looking at the synthetic records"), unit.explained():
+        scores.check(domain, of_a_record, unit.relation)
+        public = len(table) if unit.public_records else None
+        widths = scores.half_widths(domain, public, of_a_record, unit.relation)
+    told = ", ".join(f"{name} ± {half:.2g}" for name, (half, most) in widths.items() if half < most / 2)
+    nothing = ", ".join(name for name, (half, most) in widths.items() if half >= most / 2)
+    as_many = "" if public is not None else ", if there are about as many private records as synthetic ones"
+    if told:
+        print(f"qrelease: intervals of about {told}{as_many}", file=sys.stderr)
+    if nothing:
+        print(
+            f"qrelease: {nothing} would say nothing{as_many}: the interval is about all that is possible; a larger cost"
+            " narrows it",
+            file=sys.stderr,
+        )
 
 
 _WIDTH: Final = 10
@@ -77,9 +108,15 @@ _MEANT: Final = (
     " cells are spread as the synthetic ones",
 )
 
+_LEFT_OUT: Final = (
+    "left out: {}; single records move these too far, or they are about single records, or `qrelease estimate` has them"
+    " (--json says which)"
+)
+
 
 def _page(found: Estimate) -> str:
     """The figures, one a line with its interval; what they mean and cost, and what is left out."""
+    from qrelease.evaluation.quality.private_score import LEFT_OUT
     from qrelease.privacy.unit import Unit
 
     held, chosen = found.to_json(), found.choices
@@ -90,6 +127,7 @@ def _page(found: Estimate) -> str:
         numbers = "".join(f"{number:{_WIDTH}.{digits}f}" for number in (value, low, high))
         lines.append(f"{name:{width}}{numbers}  {' × '.join(chosen.get(name, ()))}".rstrip())
     alarm = [held["insecure"]] if found.insecure else []
-    left_out = (f"left out: {name}: {why}" for name, why in chosen["left out"].items())
+    others = (f"left out: {name}: {why}" for name, why in chosen["left out"].items() if name not in LEFT_OUT)
+    left_out = [_LEFT_OUT.format(", ".join(name for name in LEFT_OUT if name in chosen["left out"])), *others]
     cost = f"cost      {found.cost:.6g}, {Unit(found.neighbours, found.at_most)}"
     return "\n".join([*alarm, *lines, *_MEANT, *left_out, cost])

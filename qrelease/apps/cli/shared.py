@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,10 +34,6 @@ DATA = (
 LEDGER = "the ledger: a file, or postgresql://user@host/database?schema=people for one on a server"
 OptionParser = argparse.ArgumentParser | argparse._ArgumentGroup
 """What options are added to: a parser, or a group of its options that has a heading of its own."""
-
-COMPILING = (
-    "qrelease: compiling, once, what no earlier run has: some ten seconds more (`qrelease warmup` does all of it)"
-)
 
 NEIGHBOURS = ("add-remove", "replace-one")
 
@@ -212,30 +207,6 @@ def check_memory() -> None:
     from qrelease._util import memory
 
     memory.check(memory.LIBRARY_BYTES, "this command", "raise the limit of this shell or container")
-
-
-def tell_of_compiling() -> None:
-    """Say on a terminal, once, why nothing happens while code is compiled that no earlier run compiled."""
-    if sys.stderr.isatty():
-        _listen_for_compiling()
-
-
-@lru_cache(maxsize=1)
-def _listen_for_compiling() -> None:
-    from numba.core import event
-
-    class Told(event.Listener):
-        told = False
-
-        def on_start(self, _: event.Event) -> None:
-            if not self.told:
-                self.told = True
-                print(COMPILING, file=sys.stderr)
-
-        def on_end(self, _: event.Event) -> None:
-            """Nothing: the line was printed."""
-
-    event.register("numba:compile", Told())  # type: ignore[no-untyped-call]
 
 
 def check_processes() -> None:

@@ -134,7 +134,7 @@ def _lines(
         if known:
             yield from _head(f"budget_{name}", "gauge", told)
         for own, account in known:
-            cost = account.total if name == "total" else account.spent or dict.fromkeys(account.total, 0.0)
+            cost = account.total if name == "total" else account.spent
             for parameter, value in cost.items():
                 yield _sample(f"budget_{name}", {**own, "parameter": parameter}, repr(value))
 

@@ -28,7 +28,7 @@ from qrelease.errors import BudgetExceeded, StreamHalted
 from qrelease.mechanisms.online import numbers
 from qrelease.privacy import Cost
 from qrelease.privacy.analysts import MAX_STORED_BYTES, AnalystAccount, Analysts
-from qrelease.privacy.costs import six_digits
+from qrelease.privacy.costs import amount_to_json, six_digits
 from qrelease.privacy.filters import note_of
 
 if TYPE_CHECKING:
@@ -313,7 +313,13 @@ def _shown(bound: float) -> float:
 
 def _account(total: Cost, spent: Cost | None, left: Cost | None, answers: int) -> shapes.Account:
     """What an analyst, or the session, may spend, with the ledger's sentence about it where it has one."""
-    return shapes.Account(total.to_json(), costs(spent), costs(left), answers, note_of(total, spent, left) or UNSET)
+    return shapes.Account(
+        total.to_json(),
+        amount_to_json(spent, total),
+        amount_to_json(left, total),
+        answers,
+        note_of(total, spent, left) or UNSET,
+    )
 
 
 def costs(cost: Cost | None) -> dict[str, float] | None:

@@ -266,11 +266,11 @@ class Account(Shape):
     """What may be spent in all, what was, and what is left."""
 
     total: dict[str, float]
-    spent: Cost
+    spent: Annotated[dict[str, float], Meta(description="in the terms of the total; zeros for nothing")]
     left: Annotated[
-        dict[str, float] | None,
+        dict[str, float],
         Meta(
-            description="the largest cost of the total's kind that can still be bought, null for nothing: not always"
+            description="the largest cost of the total's kind that can still be bought, zeros for nothing: not always"
             " total less spent, since charges in rho add up at an order of their own"
         ),
     ]

@@ -32,7 +32,7 @@ from qrelease.evaluation.audit.inputs import query_pairs, table_pairs
 from qrelease.evaluation.audit.releases import audit_mechanism, released
 from qrelease.evaluation.audit.replay import SensitivityAudit, audit_sensitivity
 from qrelease.evaluation.audit.sampling import audit, vectorised, worst_pair
-from qrelease.evaluation.audit.texts import failure, find_mechanism, read_input
+from qrelease.evaluation.audit.texts import failure, find_own, read_input
 from qrelease.evaluation.audit.verdict import Audit
 
 __all__ = [
@@ -49,7 +49,7 @@ __all__ = [
     "delta_between",
     "enumerated",
     "failure",
-    "find_mechanism",
+    "find_own",
     "gaussian_distribution",
     "laplace_distribution",
     "query_pairs",

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from qrelease._util.compiling import COMPILING
 from qrelease.data.schema import load as load_schema
 from qrelease.data.schema import to_toml
 from qrelease.data.table import Table
@@ -166,7 +167,7 @@ def command_door(scene: Scene, cost: Cost, run: Running | None = None) -> Door:
                 found[f"{at}/exit"] = did.exit
                 for stream in ("stdout", "stderr", "log"):
                     lines = getattr(did, stream)
-                    text = lines if isinstance(lines, str) else "\n".join(lines)
+                    text = (lines if isinstance(lines, str) else "\n".join(lines)).replace(f"{COMPILING}\n", "")
                     found |= lines_of(_without_estimate(here, text).replace(name, "HERE"), f"{at}/{stream}")
             found["left"] = ", ".join(sorted(file.name for file in here.iterdir()))
             for file in sorted(here.iterdir()):

@@ -167,6 +167,10 @@ _COMMANDS: Final = (
     Field("1 score/stdout/0/json/choices/worst*", "chosen with noise", ("score",), coarse=True),
     Field("1 score/stdout/0/json/measured/[46]/value", "chosen with noise", ("score",), coarse=True),
     # Each score is after the number of columns in its name, and before its bounds; then come the other figures.
+    *(
+        Field(f"{command} score/stderr/[01]/numbers/[1-9]*", "of synthetic records with noise", ("score",), coarse=True)
+        for command in (1, 2)
+    ),
     *(Field(f"2 score/stdout/{line}/numbers/[1-3]", "a figure with noise", ("score",)) for line in (2, 3)),
     *(
         Field(f"2 score/stdout/{line}", "chosen with noise, and spaces before noisy numbers", ("score",), coarse=True)

@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,29 @@ from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit.sampling import Vectorised
 
 
-def find_mechanism(text: str) -> Callable[..., Any] | Vectorised[Any]:
-    """The mechanism that `module:name` names, from the current folder or an installed package; `name` may have dots.
+def has_module(name: str) -> bool:
+    """Whether there is a module of this name, in the current folder or installed; of a package in one, without dots."""
+    _look_here()
+    return name.partition(".")[0].isidentifier() and find_spec(name.partition(".")[0]) is not None
 
-    Runs the module, as any import does. Raises `InvalidInput` where there is no such module or name, where importing it
-    fails, or where it is neither a callable, nor marked `vectorised`, nor an object with a method `release`.
+
+def _look_here() -> None:
+    """Let modules of the current folder be imported, as `python -m` does."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+def find_own(text: str) -> Callable[..., Any] | Vectorised[Any]:
+    """What `module:name` names, from the current folder or an installed package; `name` may have dots.
+
+    That is a mechanism, a statistic or a function. Runs the module, as any import does. Raises `InvalidInput` where
+    there is no such module or name, where importing it fails, or where it is neither a callable, nor marked
+    `vectorised`, nor an object with a method `release` or `estimate`.
     """
     module, colon, name = text.partition(":")
     if not (module and colon and name):
-        raise InvalidInput(f"a mechanism is named as module:function, got {text!r}")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+        raise InvalidInput(f"one's own is named as module:name, got {text!r}")
+    _look_here()
     try:
         found: Any = import_module(module)
     except ImportError as error:
@@ -38,7 +51,11 @@ def find_mechanism(text: str) -> Callable[..., Any] | Vectorised[Any]:
         if not hasattr(found, part):
             raise InvalidInput(f"{module} has no {name}")
         found = getattr(found, part)
-    if not (callable(found) or isinstance(found, Vectorised) or hasattr(found, "release")):
+    if not (
+        callable(found)
+        or isinstance(found, Vectorised)
+        or any(hasattr(found, part) for part in ("release", "estimate"))
+    ):
         raise InvalidInput(f"{text} must be a function of data and entropy, got {type(found).__name__}")
     named: Callable[..., Any] | Vectorised[Any] = found
     return named

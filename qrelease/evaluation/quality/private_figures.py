@@ -100,6 +100,13 @@ class Figure(Protocol):
     def draw(self, private: PrivateColumns, cost: PureDP | ZCDP, records: Records, beta: float) -> Drawn:
         """Draw it for that cost; its error is beyond the interval with probability β, besides that of the records."""
 
+    def half_width(self, neighbours: Neighbours, cost: PureDP | ZCDP, records: Records, beta: float) -> float:
+        """About half the width of the interval of `draw`, before it is cut to what is possible: by public facts."""
+
+    @property
+    def most(self) -> float:
+        """The largest value that it can have; the least is 0."""
+
 
 def distances(private: PrivateColumns, public: Table, records: int, sets: Sequence[Axes]) -> Ints:
     """`records` times the L1 distance of each marginal, rounded, (sets,). Private."""
@@ -156,6 +163,12 @@ class Score:
         """In points, of so many records, whose number is off by at most a share."""
         return ((law.reach(beta) / len(self.sets) + 0.5) / records + off) * BEST / 2
 
+    def half_width(self, neighbours: Neighbours, cost: PureDP | ZCDP, records: Records, beta: float) -> float:
+        """See `Figure`."""
+        return self.error(self.law(neighbours, cost), records.near, records.off, beta)
+
+    most = BEST
+
     def draw(self, private: PrivateColumns, cost: PureDP | ZCDP, records: Records, beta: float) -> Drawn:
         """See `Figure`."""
         exact = int(distances(private, self.public, records.near, self.sets).sum())
@@ -188,17 +201,33 @@ class Worst:
         selection_epsilon(choosing, better_rule(choosing))
         calibrated(sensitivity_of_one(moves(neighbours), measuring), measuring)
 
+    def _slack(self, moved: int, choosing: PureDP | ZCDP, beta: float) -> float:
+        """How far the chosen distance, times the records, is below the largest, at most."""
+        epsilon = float(selection_epsilon(choosing, better_rule(choosing)))
+        return 2 * moved * math.log(2 * len(self.sets) / beta) / epsilon
+
+    def _error(self, law: Noise, records: Records, beta: float) -> float:
+        return (law.reach(beta / 2) + 0.5) / records.near + records.off
+
+    def half_width(self, neighbours: Neighbours, cost: PureDP | ZCDP, records: Records, beta: float) -> float:
+        """See `Figure`."""
+        choosing, measuring = split(cost, [0.5, 0.5])
+        law, moved = calibrated(sensitivity_of_one(moves(neighbours), measuring), measuring)[0], moves(neighbours)
+        slack = (self._slack(moved, choosing, beta) + 0.5) / records.near
+        return self._error(law, records, beta) + slack / 2
+
+    most = 2.0
+
     def draw(self, private: PrivateColumns, cost: PureDP | ZCDP, records: Records, beta: float) -> Drawn:
         """See `Figure`."""
         choosing, measuring = split(cost, [0.5, 0.5])
         found, moved = distances(private, self.public, records.near, self.sets), moves(private.neighbours)
         at = private.choose(f"the {self.name}", found, moved, choosing)
-        rule = better_rule(choosing)
-        slack = 2 * moved * math.log(2 * len(self.sets) / beta) / float(selection_epsilon(choosing, rule))
+        rule, slack = better_rule(choosing), self._slack(moved, choosing, beta)
         chosen = tuple(private.domain.names[a] for a in self.sets[at])
         what = f"distance of the {self.name}"
         noisy, law, measured = _one(private, what, int(found[at]), moved, measuring)
-        value, error = noisy / records.near, (law.reach(beta / 2) + 0.5) / records.near + records.off
+        value, error = noisy / records.near, self._error(law, records, beta)
         interval = within((value - error, value + error + (slack + 0.5) / records.near), 0.0, 2.0)
         made = Measured(f"the {self.name}", " * ".join(chosen), rule)
         return Drawn(_cut(value, 2.0), interval, (made, measured), chosen)
@@ -243,15 +272,32 @@ class Gap:
             total += weight * abs(int(x.sum()) * self.figure(x) - records * other)
         return math.floor(total + Fraction(1, 2))
 
+    @property
+    def _size(self) -> float:
+        """The mean figure of the public records."""
+        sizes = [weight * abs(other) for (_, weight), other in zip(self.pairs, self._of_public, strict=True)]
+        return float(sum(sizes) / len(sizes))
+
+    @property
+    def most(self) -> float:
+        """See `Figure`."""
+        return self._size + float(self._most)
+
+    def _error(self, law: Noise, records: Records, beta: float) -> float:
+        return (law.reach(beta) + 0.5) / (records.near * len(self.pairs))
+
+    def half_width(self, neighbours: Neighbours, cost: PureDP | ZCDP, records: Records, beta: float) -> float:
+        """See `Figure`; where the figures of the private records are those of the public ones."""
+        law = calibrated(sensitivity_of_one(self._moved(neighbours), cost), cost)[0]
+        return self._error(law, records, beta) + records.off * self._size
+
     def draw(self, private: PrivateColumns, cost: PureDP | ZCDP, records: Records, beta: float) -> Drawn:
         """See `Figure`."""
         moved = self._moved(private.neighbours)
         noisy, law, measured = _one(private, f"the {self.name}, summed", self.exact(private, records.near), moved, cost)
         unit = records.near * len(self.pairs)
-        value, error, off = noisy / unit, (law.reach(beta) + 0.5) / unit, records.off
-        sizes = [weight * abs(other) for (_, weight), other in zip(self.pairs, self._of_public, strict=True)]
-        size = float(sum(sizes) / len(sizes))
-        most = size + float(self._most)
+        value, error, off = noisy / unit, self._error(law, records, beta), records.off
+        size, most = self._size, self.most
         # |f(x)| <= the gap + |f(y)|: so much of it is |n/c - 1| off
         high = (value + error + off * size) / (1 - off) if off < 1 else most
         low = (value - error - off * size) / (1 + off)
@@ -317,16 +363,21 @@ class Foretelling:
 
         return int(self._counted(private, 2, hit)[1])
 
+    def _steps(self, columns: Sequence[Codes] | Sequence[Ints]) -> Ints:
+        """The label of each record and the step of its score, as one cell of (2, steps)."""
+        at = np.searchsorted(self.cutpoints, self._scores(columns), side="right")
+        found: Ints = columns[self.target].astype(np.int64) * (len(self.cutpoints) + 1) + at
+        return found
+
     def histogram(self, private: PrivateColumns) -> Ints:
         """How many records of each label are on each step of the score, (2, steps). Private."""
-        steps = len(self.cutpoints) + 1
+        return self._counted(private, 2 * (len(self.cutpoints) + 1), self._steps).reshape(2, -1)
 
-        def cell(columns: Sequence[Ints]) -> Ints:
-            at = np.searchsorted(self.cutpoints, self._scores(columns), side="right")
-            found: Ints = columns[self.target] * steps + at
-            return found
-
-        return self._counted(private, 2 * steps, cell).reshape(2, steps)
+    @cached_property
+    def public_histogram(self) -> Ints:
+        """The same of the public records that the model is trained on."""
+        size = 2 * (len(self.cutpoints) + 1)
+        return np.bincount(self._steps(self.public.columns), minlength=size).reshape(2, -1)
 
 
 @final
@@ -345,11 +396,20 @@ class Accuracy:
         """See `Figure`."""
         calibrated(1, cost)
 
+    def _error(self, law: Noise, records: Records, beta: float) -> float:
+        return law.reach(beta) / records.near + records.off
+
+    def half_width(self, neighbours: Neighbours, cost: PureDP | ZCDP, records: Records, beta: float) -> float:
+        """See `Figure`."""
+        return self._error(calibrated(1, cost)[0], records, beta)
+
+    most = 1.0
+
     def draw(self, private: PrivateColumns, cost: PureDP | ZCDP, records: Records, beta: float) -> Drawn:
         """See `Figure`; a record that takes another's place moves the number by 1, too."""
         what = f"records whose {self.model.column} is foretold"
         noisy, law, measured = _one(private, what, self.model.right(private), 1, cost)
-        value, error = noisy / records.near, law.reach(beta) / records.near + records.off
+        value, error = noisy / records.near, self._error(law, records, beta)
         return Drawn(_cut(value, 1.0), within((value - error, value + error), 0.0, 1.0), (measured,))
 
 
@@ -368,6 +428,15 @@ class Area:
     def check(self, neighbours: Neighbours, cost: PureDP | ZCDP) -> None:
         """See `Figure`."""
         calibrated(moves(neighbours), cost)
+
+    def half_width(self, neighbours: Neighbours, cost: PureDP | ZCDP, records: Records, beta: float) -> float:
+        """See `Figure`; where the private records are on the steps as the public ones that the model is trained on."""
+        public = self.model.public_histogram
+        below, above = np.rint(public * (records.near / public.sum())).astype(np.int64)
+        _, (low, high) = area(below, above, calibrated(moves(neighbours), cost)[0], beta)
+        return (high - low) / 2
+
+    most = 1.0
 
     def draw(self, private: PrivateColumns, cost: PureDP | ZCDP, records: Records, beta: float) -> Drawn:
         """See `Figure`; one count moves by 1 for each record that is added or removed."""

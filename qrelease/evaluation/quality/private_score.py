@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, final
 import numpy as np
 
 from qrelease.data.domain import Domain
+from qrelease.data.sources.batches import frame_reader
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.quality.associations import covariance, dependence, spread_pairs
@@ -91,14 +92,15 @@ class QualityScores:
     Parameters
     ----------
     public
-        Synthetic records over the same columns, public: such as those of a release charged to the same ledger.
+        Synthetic records over the same columns, public: such as those of a release charged to the same ledger. A table;
+        or a data frame, which is read by the schema of the private one.
     target
         The column that is foretold; by default the last of those with fewest cells, and at least two.
 
     Raises
     ------
     InvalidInput
-        For records that are no `Table`.
+        For records that are no `Table` and no data frame.
 
     References
     ----------
@@ -112,39 +114,54 @@ class QualityScores:
     >>> with qr.Ledger.open(None, qr.PureDP(2.0)) as ledger:
     ...     curator = qr.Curator(adult, ledger)
     ...     release = curator.release(qr.Laplace(), qr.Workload.marginals(adult.domain, k=2), qr.PureDP(1.0))
-    ...     synthetic = qr.Table.from_frame(release.synthetic(10_000, frame="pandas"), adult.domain)
+    ...     synthetic = release.synthetic(10_000, frame="pandas")
     ...     found = curator.estimate(qr.QualityScores(synthetic), qr.PureDP(1.0))
     >>> found.value["2-marginal"] > 900, found.choices["worst pair"]
     (True, ('sex', 'income'))
     """
 
-    public: Table
+    public: Any
     target: str | None = None
     name: ClassVar[str] = "quality-scores"
 
     def __post_init__(self) -> None:
-        given: object = self.public
-        if not isinstance(given, Table):
-            kind = type(given).__name__
-            raise InvalidInput(f"synthetic records must be a table, as of Table.from_frame(frame, schema), got {kind}")
+        if not isinstance(self.public, Table):
+            frame_reader(self.public)  # which refuses what is no frame
 
     def __repr__(self) -> str:
-        return f"QualityScores({len(self.public):,} public records)"
+        return f"QualityScores({len(self._table):,} public records)" if self._read else "QualityScores(a data frame)"
 
     def to_json(self) -> dict[str, Any]:
         """Its number of records and the column alone, for the public table may be large."""
-        return {"public": {"records": len(self.public)}, "target": self.target}
+        return {"public": {"records": len(self._table)}, "target": self.target}
+
+    @cached_property
+    def _read(self) -> list[Table]:
+        """The public records as a table, once it is known by which schema a frame is read."""
+        return [self.public] if isinstance(self.public, Table) else []
+
+    @property
+    def _table(self) -> Table:
+        (read,) = self._read
+        return read
+
+    def _read_by(self, domain: Domain) -> None:
+        """Read a frame by the schema of the private table; for another one it is read anew."""
+        if not isinstance(self.public, Table) and [read.domain for read in self._read] != [domain.of_rows]:
+            self._read[:] = [Table.from_frame(self.public, domain.of_rows)]
+            self.__dict__.pop("_planned", None)
 
     def check(self, domain: Domain, cost: Cost, neighbours: Neighbours) -> None:
         """See `Statistic`; the model is trained here, so that nothing is charged where it cannot be."""
         domain.check_decided()
-        if _of_bins(self.public.domain) != _of_bins(domain):
+        self._read_by(domain)
+        if _of_bins(self._table.domain) != _of_bins(domain):
             raise InvalidInput("the synthetic table is over another universe than the private one")
-        if not len(self.public):
+        if not len(self._table):
             raise InvalidInput("the synthetic table has no records")
-        if len(self.public) > MAX_ROWS:
+        if len(self._table) > MAX_ROWS:
             raise InvalidInput(
-                f"there may be {MAX_ROWS:,} synthetic records, got {len(self.public):,}: take a sample of them"
+                f"there may be {MAX_ROWS:,} synthetic records, got {len(self._table):,}: take a sample of them"
             )
         if self.target is not None:
             domain.axis(self.target)
@@ -163,7 +180,7 @@ class QualityScores:
     @cached_property
     def _planned(self) -> tuple[tuple[Figure, ...], dict[str, str]]:
         """The figures in the order in which they are drawn, and what is left out beside `LEFT_OUT`."""
-        public, columns = self.public, len(self.public.domain)
+        public, columns = self._table, len(self._table.domain)
         figures: list[Figure] = [Score(public, sets_looked_at(columns, k)) for k in SETS if k <= columns]
         figures.append(Worst("worst column", public, sets_looked_at(columns, 1)))
         pairs = associated_pairs(public.domain)
@@ -181,6 +198,7 @@ class QualityScores:
 
     def estimate(self, private: PrivateColumns, cost: Cost) -> EstimateResult:
         """See `Statistic`."""
+        self._read_by(private.domain)
         figures, left_out = self._planned
         counting, parts = _shares(cost, private.neighbours, len(figures))
         number, reach, measured, beta = private.count(), 0.0, [], BETA / len(figures)
@@ -193,10 +211,10 @@ class QualityScores:
         found = {f.name: f.draw(private, share, records, beta) for f, share in zip(figures, parts, strict=True)}
         value: dict[str, Value] = {name: drawn.value for name, drawn in found.items()}
         interval = [drawn.interval for drawn in found.values()]
-        if len(self.public) >= LEAST:
-            k = min(3, len(self.public.domain))
-            sets = sets_looked_at(len(self.public.domain), k)
-            value[SUBSAMPLE], more = equivalent_subsample(self.public, sets, found[f"{k}-marginal"], records)
+        if len(self._table) >= LEAST:
+            k = min(3, len(self._table.domain))
+            sets = sets_looked_at(len(self._table.domain), k)
+            value[SUBSAMPLE], more = equivalent_subsample(self._table, sets, found[f"{k}-marginal"], records)
             interval.append(more)
         return EstimateResult(
             value,
@@ -210,10 +228,40 @@ class QualityScores:
             unit="points of 1000, for the k-marginal scores",
         )
 
+    def half_widths(
+        self, domain: Domain, records: int | None, cost: Cost, neighbours: Neighbours
+    ) -> dict[str, tuple[float, float]]:
+        """About how wide the intervals will be, before anything is charged: by public facts alone.
+
+        Parameters
+        ----------
+        domain, cost, neighbours
+            As `check` had them.
+        records
+            How many private records there are, where that is public; None: about as many as public ones.
+
+        Returns
+        -------
+        dict
+            For each figure that is drawn half of the width of its interval, and its largest value: where the first is
+            half of the second, the interval may be all that is possible, and says nothing.
+        """
+        self._read_by(domain)
+        figures = self.figures
+        counting, parts = _shares(cost, neighbours, len(figures))
+        reach = 0.0 if counting is None else calibrated(1, counting)[0].reach(BETA / 2)
+        near = Records(min(max(len(self._table) if records is None else records, 1), _MAX_RECORDS), reach)
+        beta = BETA / len(figures) / (1 if counting is None else 2)
+        return {
+            f.name: (f.half_width(neighbours, share, near, beta), f.most)
+            for f, share in zip(figures, parts, strict=True)
+        }
+
     def error_bound(self, domain: Domain, records: float, cost: Cost, neighbours: Neighbours, *, beta: float) -> float:
         """See `Statistic`; in points of a k-marginal score, of all of them at once. Infinite for tables too small to be
         counted.
         """
+        self._read_by(domain)
         figures = self.figures
         counting, parts = _shares(cost, neighbours, len(figures))
         off = 0.0 if counting is None else calibrated(1, counting)[0].reach(beta / 2)

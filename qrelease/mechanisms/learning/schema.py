@@ -243,6 +243,20 @@ def least_named(domain: Domain, cost: LearningCost, unit: Unit) -> dict[str, int
     return found
 
 
+def count_errors(domain: Domain, cost: LearningCost, unit: Unit) -> dict[str, float]:
+    """How far off each count is that the bins of a column follow, in the root mean square, in records, by column.
+
+    As `check_noise`, of public facts alone, and it raises what that does. Nothing of categories: see `least_named`.
+    """
+    check_noise(domain, cost, unit)
+    found = {}
+    for name, part in column_costs(domain, cost).items():
+        if domain[name].kind != "category":
+            scale, variance = _bins_noise(domain[name], unit.of_a_record(part), unit.relation)
+            found[name] = math.sqrt(2) * float(scale) if variance is None else math.sqrt(variance)
+    return found
+
+
 def what(attribute: Attribute) -> str:
     """What is drawn for a column, for the list of what a cost went into."""
     return f"learn {'categories' if attribute.kind == 'category' else 'bins'} of {attribute.name}"

@@ -1,9 +1,11 @@
 """A folder with a table and its schema, in which commands run."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import ROWS, SCHEMA
+from commands import OWN, ROWS, SCHEMA
 
 from qrelease.apps.cli import main
 
@@ -13,6 +15,14 @@ def folder(in_folder: Path) -> Path:
     (in_folder / "people.csv").write_text("sex,age,city\n" + ROWS)
     (in_folder / "people.toml").write_text(SCHEMA)
     return in_folder
+
+
+@pytest.fixture
+def own(folder: Path) -> Iterator[str]:
+    (folder / "mechanisms_of_her_own.py").write_text(OWN)
+    sys.path.insert(0, str(folder))
+    yield "mechanisms_of_her_own"
+    sys.path.remove(str(folder))
 
 
 @pytest.fixture

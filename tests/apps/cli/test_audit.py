@@ -2,13 +2,12 @@
 
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from qrelease.apps.cli import main
-from qrelease.apps.cli.mechanisms import MECHANISMS
+from qrelease.apps.cli.mechanisms import AUDITED_STATISTIC, MECHANISMS
 
 
 def test_audit_acquits_a_baseline(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,6 +35,15 @@ def test_a_statistic_is_told_how_it_is_audited(named: str, capsys: pytest.Captur
     told = capsys.readouterr().err
     assert told.startswith(f"qrelease: {named} is a statistic: whole estimates are audited by `qrelease audit estimate")
     assert told.count("\n") == 1
+
+
+def test_a_statistic_of_ones_own_is_told_what_the_help_says(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", f"{own}:Statistic", "--epsilon", "1"]) == 2
+    said = capsys.readouterr().err
+    assert said == f"qrelease: Statistic is a statistic, as it has estimate: {AUDITED_STATISTIC}\n"
+    with pytest.raises(SystemExit):
+        main(["audit", "--help"])
+    assert AUDITED_STATISTIC in " ".join(capsys.readouterr().out.replace("-\n", "-").split())
 
 
 def test_a_statistic_is_audited_by_a_function_as_the_help_says(
@@ -80,51 +88,15 @@ def test_audit_convicts_a_function_of_ones_own(folder: Path, capsys: pytest.Capt
         sys.path.remove(str(folder))
 
 
-OWN = """
-from dataclasses import dataclass
-
-import qrelease as qr
-
-@dataclass(frozen=True)
-class Own:
-    name = "own"
-    noise = 1  # no field, as it has no type
-
-    def check(self, workload, cost, neighbours):
-        pass
-
-    def release(self, private, workload, cost):
-        measured = private.measure(workload, cost)
-        if not self.noise:
-            raise ValueError("no\\nnoise")
-        return qr.MechanismResult(qr.fitted(workload, measured, private.public_records), tuple(measured))
-
-class Broken(Own):
-    noise = 0
-
-class Sized(Own):
-    def __init__(self, size):
-        pass
-
-def few(data):
-    return data
-"""
-
-
-@pytest.fixture
-def own(folder: Path) -> Iterator[str]:
-    (folder / "mechanisms_of_her_own.py").write_text(OWN)
-    sys.path.insert(0, str(folder))
-    yield "mechanisms_of_her_own"
-    sys.path.remove(str(folder))
-
-
 def test_a_mechanism_of_ones_own_is_audited_by_its_name(own: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--epsilon", "1", "--samples", "1000", "--insecure-seed", "1"]
     assert main(["audit", f"{own}:Own", *words]) == 0
     assert capsys.readouterr().out.startswith("acquitted")
     assert main(["audit", f"{own}:Sized", *words]) == 2
     assert "name an object of your module instead" in capsys.readouterr().err
+    assert main(["audit", f"{own}:Nameless", *words]) == 2
+    assert "a mechanism is an object with name, check(" in (said := capsys.readouterr().err)
+    assert said.endswith("or its class: Nameless has no name\n")
 
 
 @pytest.mark.parametrize(

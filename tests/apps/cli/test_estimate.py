@@ -72,3 +72,31 @@ def test_derived_columns_of_wide_bins_are_refused_before_the_data_are_read(peopl
     given = [str(people / "people.csv"), "--schema", str(people / "derived.toml"), "--epsilon", "1"]
     assert main(["estimate", *given, "mean:most"]) == 2  # the table has no column of persons at all
     assert "column 'most' has no exact numbers" in capsys.readouterr().err
+
+
+def test_a_statistic_of_ones_own_is_estimated_by_its_name(people, capsys, in_folder, monkeypatch):
+    monkeypatch.syspath_prepend(in_folder)
+    (in_folder / "statistics_of_her_own.py").write_text(
+        "from dataclasses import dataclass\n\nimport qrelease as qr\n\n\n"
+        "@dataclass(frozen=True)\nclass Broken:\n    name = 'broken'\n\n"
+        "    def check(self, domain, cost, neighbours):\n        pass\n\n"
+        "    def estimate(self, private, cost):\n        raise ValueError('no')\n\n"
+        "    def error_bound(self, domain, records, cost, neighbours, *, beta):\n        pass\n\n\n"
+        "ages = qr.Mean('age')\nnumber = 3\n"
+    )
+    assert run(people, "statistics_of_her_own:ages", "--epsilon", "1", "--total-epsilon", "3", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["statistic"] == "mean"
+    refused = {
+        "statistics_of_her_own:number": "must be a function",
+        "statistics_of_her_own:qr": "must be a statistic, an object with name, check, estimate and error_bound",
+        "meen:age": "and there is no module 'meen' with one of your own",
+    }
+    for named, said in refused.items():
+        assert run(people, named, "--epsilon", "1") == 2
+        line = capsys.readouterr().err
+        assert said in line
+        assert line.count("\n") == 1
+    assert run(people, "statistics_of_her_own:Broken", "--epsilon", "1") == 2
+    line = capsys.readouterr().err
+    assert "Broken failed: ValueError: no (statistics_of_her_own.py, line 14); epsilon=1 was charged to" in line
+    assert line.count("\n") == 1

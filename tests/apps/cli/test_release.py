@@ -808,3 +808,48 @@ def test_means_of_columns_with_wide_bins_are_measured_unless_they_are_not_wanted
         means[name] = np.mean([int(line.split(",")[0]) for line in drawn])
     assert abs(means["with"] - wages.mean()) < 0.1 * wages.mean()
     assert means["without"] > 1.5 * wages.mean()
+
+
+def test_a_mechanism_of_ones_own_is_released_by_its_name(
+    own: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert release("--mechanism", f"{own}:Own", "--total-epsilon", "2") == 0
+    assert qr.load(folder / "out").mechanism == "own"
+    capsys.readouterr()
+    refused = {
+        "Nameless": "Nameless has no name",
+        "Sized": "name an object of your module instead",
+        "few": "must be a mechanism",
+        "no": f"{own} has no no",
+    }
+    for name, said in refused.items():
+        assert release("--mechanism", f"{own}:{name}", out="none") == 2
+        assert said in (line := capsys.readouterr().err)
+        assert line.count("\n") == 1
+    assert release("--mechanism", f"{own}:Own", "--rounds", "3", out="none") == 2
+    assert f"--rounds is an option of mwem, not of {own}:Own" in capsys.readouterr().err
+    with Ledger.open(folder / "people.ledger") as ledger:
+        assert str(ledger.spent) == "epsilon=1"
+    assert release("--mechanism", f"{own}:Broken", out="none") == 2
+    line = capsys.readouterr().err
+    assert "Broken failed: ValueError: no noise (mechanisms_of_her_own.py, line 17); epsilon=1 was charged" in line
+    assert not (folder / "none").exists()
+
+
+def test_conditions_alone_over_many_columns_are_told_what_to_ask_instead(
+    in_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"c{i}" for i in range(20)]
+    (in_folder / "wide.csv").write_text(",".join(names) + "\n" + (",".join("0123" * 5) + "\n") * 40)
+    (in_folder / "wide.json").write_text(json.dumps(dict.fromkeys(names, 4)))
+    command = ["release", "wide.csv", "--schema", "wide.json", "--epsilon", "1", "--mechanism", "laplace", "--out"]
+    conditions = ["where:c1 = 2 and c0 < 2", "where:c3 = 1"]
+    asked = [word for condition in conditions for word in ("--workload", condition)]
+    assert main([*command, "a", *asked, "--total-epsilon", "3"]) == 0
+    said = capsys.readouterr().err
+    (told,) = re.findall(r"hardly any others: --workload '(marginals:\S+)' asks for", said)
+    assert told == "marginals:c0*c1,c3"
+    assert main([*command, "b", "--workload", told]) == 0
+    assert "hardly any others" not in capsys.readouterr().err
+    assert main([*command, "c", *asked, "--columns", "c0,c1,c3"]) == 0  # which gives a table
+    assert "hardly any others" not in capsys.readouterr().err

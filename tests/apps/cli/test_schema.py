@@ -46,6 +46,44 @@ def test_the_command_charges_and_writes(towns, capsys):
     assert "within a factor of 20.09, give or take δ = 1e-06" in read("towns-release").promise
 
 
+def test_what_learning_costs_and_finds_is_told_before_the_charge_and_alone_by_plan(towns, capsys):
+    cost = ["--delta", "1e-6"]
+    (towns / "towns.csv").rename("away.csv")
+    plan = [*LEARN[:5], "--plan", *LEARN[-2:], *cost]
+    assert main(plan) == 0
+    planned, *columns = capsys.readouterr().out.splitlines()
+    assert planned.startswith("epsilon=2, delta=1e-06 would be charged;")
+    assert len(columns) == 2
+    assert "is as likely to become one as not" in columns[1]
+    assert not [*towns.glob("*.ledger")]
+    (towns / "away.csv").rename("towns.csv")
+    for wrong in ([*LEARN, *cost, "--plan"], [*LEARN[:5], *LEARN[-2:], *cost]):
+        assert main(wrong) == 2
+        assert "give either --out, the file to make, or --plan" in capsys.readouterr().err
+    assert main([*LEARN, *cost]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [f"qrelease: {line}" for line in columns] == [line for line in said if "learn " in line]
+    assert main([*LEARN[:-3], "again.toml", *LEARN[-2:], *cost]) == 0
+    assert "at most" not in capsys.readouterr().err  # nothing is charged
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])  # charged one after the other, and together
+def test_a_release_that_learned_has_the_completed_schema_for_further_releases(towns, capsys, mechanism):
+    release = ["release", "towns.csv", "--epsilon", "2", "--delta", "1e-6", "--workload", "marginals:1", "--schema"]
+    total = ["--total-epsilon", "9", "--total-delta", "1e-5"]
+    assert main([*release, "draft.toml", *total, "--mechanism", mechanism, "--out", "first"]) == 0
+    assert load("first/schema.toml") == read("first").domain
+    assert main(["verify", "first"]) == 0
+    assert "holds: schema: schema.toml is that of this manifest" in capsys.readouterr().out
+    assert main([*release, "first/schema.toml", "--out", "second"]) == 0
+    assert read("second").domain == read("first").domain
+    assert read("second").learned
+    (towns / "first" / "schema.toml").write_text("")
+    main(["verify", "first"])
+    said = capsys.readouterr().out
+    assert "not checked: schema: schema.toml is not the one" in said
+
+
 def test_one_command_learns_and_releases(towns, capsys):
     arguments = ["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "4", "--delta", "1e-6"]
     assert main([*arguments, "--workload", "marginals:2", "--mechanism", "laplace"]) == 0

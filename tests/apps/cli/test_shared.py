@@ -1,8 +1,6 @@
 """What commands share: costs that are printed short and refused exactly."""
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -78,29 +76,3 @@ def test_of_what_is_refused_while_it_charges_nothing_is_said():
     with pytest.raises(InvalidInput), charging(arguments):
         raise InvalidInput("epsilon must be positive")
     assert not hasattr(arguments, "charged")
-
-
-_COMPILES = """
-import io, sys
-from qrelease.apps.cli.shared import tell_of_compiling
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return {tty}
-
-sys.stderr = Terminal()
-tell_of_compiling()
-tell_of_compiling()
-import numba
-
-double = numba.njit(lambda number: 2 * number)
-before = sys.stderr.getvalue()
-found = double(2), double(2.0), before
-print(found, sys.stderr.getvalue().count("qrelease: compiling, once"))
-"""
-
-
-@pytest.mark.parametrize(("tty", "lines"), [(True, 1), (False, 0)])
-def test_a_terminal_is_told_that_code_is_compiled_once_and_only_then(tty: bool, lines: int) -> None:
-    run = subprocess.run([sys.executable, "-c", _COMPILES.format(tty=tty)], capture_output=True, text=True, check=True)
-    assert run.stdout == f"(4, 4.0, '') {lines}\n"

@@ -28,7 +28,7 @@ def test_it_answers_as_a_worker_does_and_charges_the_curators_ledger(curator, pa
         ada = Client(app, token)
         assert ada.get("/v1/budget").json["analyst"] == {
             "total": {"epsilon": 1.0},
-            "spent": None,
+            "spent": {"epsilon": 0.0},
             "left": {"epsilon": 1.0},
             "answers": 139,  # 20,000 records at an alpha of .05: a thousand records off
         }

@@ -11,11 +11,12 @@ import pytest
 from in_process import in_process as command_in_process
 
 from qrelease._util.bars import LogLines
+from qrelease._util.compiling import COMPILING
 from qrelease.apps.cli import main
 from qrelease.apps.cli.mechanisms import MECHANISMS, mechanism_of
 from qrelease.apps.server.in_process import in_process
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.evaluation.audit.commands import release_command, started
+from qrelease.evaluation.audit.commands import Ran, release_command, started
 from qrelease.evaluation.audit.doors import alike, audit_doors, command_door, curator_door
 from qrelease.evaluation.audit.observed import differences, neighbouring
 from qrelease.evaluation.audit.sampling import counted
@@ -245,6 +246,18 @@ def test_a_command_that_leaks_is_convicted(leak, path, tmp_path):
     found = differences("command line", "laplace", door, ADD, seeds=1, pairs=FEW[ADD][:1])
     expected = {"files": "notes beyond the manifest"}.get(path, path)
     assert expected in {d.path for d in found.differences}, str(found)
+
+
+def test_that_a_first_run_compiled_is_no_difference_and_another_line_is():
+    for line, convicted in ((COMPILING, False), ("39 records", True)):
+        told = iter([f"{line}\n"])
+
+        def run(arguments, folder, told=told):
+            return Ran(0, "", next(told, "") + "made\n")
+
+        door = command_door(release_command("laplace"), ONE, run)
+        found = differences("command line", "laplace", door, ADD, seeds=1, pairs=FEW[ADD][:1])
+        assert found.convicted == convicted
 
 
 # --- the comparison itself

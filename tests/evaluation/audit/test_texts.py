@@ -6,7 +6,7 @@ import pytest
 from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit import (
     audit,
-    find_mechanism,
+    find_own,
     read_input,
 )
 from qrelease.privacy import PureDP
@@ -24,15 +24,15 @@ def test_a_mechanism_is_found_by_its_name_in_the_current_folder(in_folder):
         "number = 3\n"
     )
     for name in ("mechanisms_of_mine:Mine.leak", "mechanisms_of_mine:leaks"):
-        assert audit(find_mechanism(name), 0, 1, ONE, samples=200).convicted
+        assert audit(find_own(name), 0, 1, ONE, samples=200).convicted
     for name, message in {
-        "mechanisms_of_mine": "named as module:function, got 'mechanisms_of_mine'",
+        "mechanisms_of_mine": "named as module:name, got 'mechanisms_of_mine'",
         "no_such_module_here:f": "no_such_module_here cannot be imported: No module named",
         "mechanisms_of_mine:Mine.lean": "mechanisms_of_mine has no Mine.lean",
         "mechanisms_of_mine:number": "must be a function of data and entropy, got int",
     }.items():
         with pytest.raises(InvalidInput, match=message):
-            find_mechanism(name)
+            find_own(name)
 
 
 def test_inputs_are_read_as_json():

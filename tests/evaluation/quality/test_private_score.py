@@ -271,9 +271,30 @@ def test_of_persons_it_is_of_the_records_that_are_kept_and_noised_for_all_that_o
     assert found.at_most == 2
 
 
-def test_records_that_are_no_table_are_refused():
-    with pytest.raises(InvalidInput, match=r"must be a table, as of Table\.from_frame"):
-        QualityScores({"a": [1]})
+def test_records_that_are_no_table_and_no_frame_are_refused():
+    with pytest.raises(InvalidInput, match="a pandas, polars or pyarrow table is needed, got int"):
+        QualityScores(3)
+
+
+def test_a_frame_is_scored_as_the_table_that_it_is_under_the_private_schema():
+    """With the same noise, in the schema's order of columns; a frame of other columns is refused before the charge."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({name: PUBLIC.columns[PUBLIC.domain.axis(name)] for name in ("c", "a", "b")})
+    private, cost = table(RECORDS * 20), qr.PureDP(5.0)
+    scores = QualityScores(frame, "b")
+    assert repr(scores) == "QualityScores(a data frame)"
+    found, same = (estimated(each, private, cost, SWAP, 3) for each in (scores, QualityScores(PUBLIC, "b")))
+    assert found.to_json() == same.to_json()
+    assert repr(scores) == "QualityScores(40 public records)"
+    with qr.Ledger.open(None, qr.PureDP(9.0)) as ledger:
+        with pytest.raises(InvalidInput, match="no column 'c'"):
+            qr.Curator(private, ledger).estimate(QualityScores(frame[["a", "b"]]), cost)
+        assert ledger.spent is None
+    wider = Table(Domain.coded({"a": 2, "b": 2, "c": 4}), private.columns)
+    assert (
+        estimated(scores, wider, cost, SWAP, 3).value
+        == estimated(QualityScores(frame, "b"), wider, cost, SWAP, 3).value
+    )
 
 
 def test_a_tenth_of_the_cost_counts_the_records_and_the_rest_is_divided_equally():
@@ -283,3 +304,24 @@ def test_a_tenth_of_the_cost_counts_the_records_and_the_rest_is_divided_equally(
         parts = [2 if "worst" in spend.what else 1 for spend in found.spends]
         each = [s * p for s, p, spend in zip(shares, parts, found.spends, strict=True) if "count" not in spend.what]
         assert each == pytest.approx([left / len(TRUTH.figures)] * len(each))
+
+
+@pytest.mark.parametrize("cost", [qr.PureDP(2.0), qr.ZCDP(0.05), qr.PureDP(0.05)], ids=str)
+@pytest.mark.parametrize("relation", Neighbours, ids=lambda n: n.value)
+def test_how_wide_intervals_will_be_is_foretold(cost, relation):
+    """Of private records that are like the public ones; what says nothing is told of as such."""
+    found = estimated(TRUTH, REAL, cost, relation, 2)
+    told = TRUTH.half_widths(REAL.domain, len(REAL), cost, relation)
+    figures = [name for name in found.value if name != "equivalent subsample"]
+    assert [*told] == figures
+    for (low, high), name in zip(found.interval, figures, strict=False):
+        half, most = told[name]
+        if half >= most / 2:
+            assert high - low > 0.45 * most, name
+        elif low > 0 and high < most:  # else the interval is cut at what is possible
+            assert (high - low) / 2 == pytest.approx(half, rel=0.35), name
+        else:
+            assert (high - low) / 2 < 1.35 * half, name
+    assert TRUTH.half_widths(REAL.domain, None, cost, relation) == TRUTH.half_widths(
+        REAL.domain, len(OTHER), cost, relation
+    )

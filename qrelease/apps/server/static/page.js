@@ -42,6 +42,9 @@ function make(name, text, kind) {
 const priced = (cost) =>
   cost ? Object.entries(cost).map(([name, value]) => `${name} ${Number(value.toPrecision(3))}`).join(", ") : "free";
 
+// What is spent, or left, of a total.
+const amount = (cost) => (Object.values(cost).some(Boolean) ? priced(cost) : "nothing");
+
 // What an answer took of the budget, and its own cost where that is in other terms: rho, with a budget in epsilon.
 const paid = (a) => (a.takes && priced(a.takes) !== priced(a.cost) ? `${priced(a.takes)} (${priced(a.cost)})` : priced(a.cost));
 
@@ -96,12 +99,12 @@ async function budget() {
   const found = await json("v1/budget");
   const lines = [[`Yours (${found.name})`, found.analyst], ["The server's", found.server]].flatMap(([name, account]) => {
     const [unit, total] = Object.entries(account.total)[0];
-    const bar = Object.assign(make("progress"), { max: total, value: account.spent?.[unit] ?? 0 });
+    const bar = Object.assign(make("progress"), { max: total, value: account.spent[unit] });
     bar.setAttribute("aria-label", `${name}, spent`);
     const value = make("dd");
-    const left = account.left ? priced(account.left) : "nothing";
+    const left = amount(account.left);
     const answers = `about ${account.answers.toLocaleString("en")} more counts that have to be paid for`;
-    value.append(bar, ` spent ${account.spent ? priced(account.spent) : "nothing"} of ${priced(account.total)}, left ${left}: ${answers}`);
+    value.append(bar, ` spent ${amount(account.spent)} of ${priced(account.total)}, left ${left}: ${answers}`);
     return [make("dt", name), value];
   });
   one("budget").replaceChildren(...lines);
