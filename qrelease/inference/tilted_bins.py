@@ -189,14 +189,17 @@ class TiltedBins:
             found[low : low + _ROWS] = slices.draw(bins, each, rng)
         return found
 
-    def means(self, codes: Codes) -> Floats:
-        """What the clipped values of records are on average, by bins and groups, (n,); NaN for one without a value."""
+    def moments(self, codes: Codes) -> tuple[Floats, Floats]:
+        """The mean and the variance of records' clipped values, given their bins and groups, (n,) each; NaN for none.
+
+        The variance is that of the means of slices: a little too small.
+        """
         attribute = self.domain.attributes[self.axis]
         bins = np.asarray(codes[self.axis], np.int64)
         each = _each([table.groups(codes) for table in self.tables], self.tilts, len(bins))
-        places = _Slices.of(attribute, self.clip).moments(np.minimum(bins, attribute.values - 1), each)[1]
-        low, width = _ends(attribute, self.clip)
-        return np.where(bins < attribute.values, low + places * width, np.nan)
+        found = _Slices.of(attribute, self.clip).moments(np.minimum(bins, attribute.values - 1), each)
+        (low, width), valued = _ends(attribute, self.clip), bins < attribute.values
+        return np.where(valued, low + found[1] * width, np.nan), np.where(valued, found[2] * width**2, np.nan)
 
 
 def _ends(attribute: Attribute, clip: tuple[int, int]) -> tuple[float, float]:

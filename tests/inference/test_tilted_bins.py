@@ -66,14 +66,16 @@ def test_records_have_the_means_that_were_measured_and_stay_in_their_bins(flight
 def test_drawn_points_have_the_means_that_are_said(flights):
     _, codes = flights
     tilted = TiltedBins(DOMAIN, 0, ALL, (mean_of(*flights),), (np.array([-30.0, 0.0, 15.0]),))
-    points, said = tilted.points(codes, np.random.default_rng(3)), tilted.means(codes)
+    points, (said, variances) = tilted.points(codes, np.random.default_rng(3)), tilted.moments(codes)
     assert np.isnan(said[:500]).all()
+    assert np.isnan(variances[:500]).all()
     for k in range(3):
         for cell in range(5):
             own = (codes[1] == k) & (codes[0] == cell)
             drawn = points[own]
             assert abs(drawn.mean() - said[own][0]) <= 4.5 * drawn.std() / np.sqrt(len(drawn)) + 1e-9
             assert said[own].min() == said[own].max()
+            assert 0.97 * drawn.var() - 0.1 <= variances[own][0] <= 1.03 * drawn.var()
 
 
 def test_the_density_is_exponential_inside_a_bin(flights):
@@ -119,7 +121,7 @@ def test_tables_of_larger_and_of_smaller_groups_hold_together(flights):
     valued = codes[0] < DELAY.values
     whole = GroupMeans((), (), None, np.array([delays[valued].mean()]), np.array([0.01]))
     one = replace(mean_of(delays, codes), means=np.array([mean_of(delays, codes).means[0], np.nan, np.nan]))
-    said = fitted(codes, whole, one).means(codes)
+    said = fitted(codes, whole, one).moments(codes)[0]
     assert abs(said[valued].mean() - delays[valued].mean()) < 0.1
     first = valued & (codes[1] == 0)
     assert abs(said[first].mean() - delays[first].mean()) < 0.2
@@ -143,7 +145,7 @@ def test_a_condition_moves_the_records_that_meet_it(flights):
     table = GroupMeans((), (), meets, np.array([delays[valued & (codes[1] == 1)].mean()]), np.array([0.01]))
     tilted = fitted(codes, table)
     assert table.groups(codes).tolist() == np.where(codes[1] == 1, 0, -1).tolist()
-    said, even = tilted.means(codes), fitted(codes).means(codes)
+    said, even = tilted.moments(codes)[0], fitted(codes).moments(codes)[0]
     assert np.allclose(said[valued & (codes[1] != 1)], even[valued & (codes[1] != 1)])
     own = valued & (codes[1] == 1)
     assert abs(said[own].mean() - delays[own].mean()) < 0.1 < even[own].mean() - delays[own].mean()
@@ -154,7 +156,7 @@ def test_no_record_is_where_a_shape_has_none(flights):
     shaped = replace(DELAY, shape=((0, 10), (50, 5), (100, 0), (600, 5)))
     domain = Domain([shaped, CARRIER])
     tilted = TiltedBins(domain, 0, ALL, (mean_of(*flights),), (np.array([-3.0, 0.0, 3.0]),))
-    points, said = tilted.points(codes, np.random.default_rng(8)), tilted.means(codes)
+    points, said = tilted.points(codes, np.random.default_rng(8)), tilted.moments(codes)[0]
     last = codes[0] == 4
     assert not ((points[last] >= 100) & (points[last] < 600)).any()
     for k in range(3):

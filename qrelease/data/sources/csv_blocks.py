@@ -95,7 +95,7 @@ class BlockCsvReader:
         while True:
             more: bytes = raw.read(size)
             found = left + more
-            if not more and found:
+            if not more and found and not found.endswith(b"\n"):
                 found += b"\n"  # the last record needs none
             block = found + bytes(PADDING)
             room = len(columns), len(found) // len(self.header) + 1  # a cell takes a byte, and the last one no end
