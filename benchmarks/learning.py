@@ -9,7 +9,6 @@ One ε (and δ = 1e-9) pays for all that is private. The schemas:
 
 learned    bins and categories learned in one account of ρ with the release, of which they take `rho_share`
 perfect    the bins and categories that the same rules make of exact counts, which cost nothing
-means      the same, with the means of columns of wide bins measured besides, as `qrelease release` does by default
 equal      32 bins of equal width; categories perfect
 quantiles  32 noisy quantiles by recursive halving (Kaplan, Schnapp & Stemmer 2022) for a tenth of ε, or what the tool
            takes of persons' categories; categories perfect
@@ -61,12 +60,10 @@ from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.learning.bins import cuts_of
 from qrelease.mechanisms.learning.point_tree import Pieces
 from qrelease.mechanisms.learning.round_points import one_class
-from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Cost, split
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
-from qrelease.queries.default_means import MEANS_SHARE, default_means
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 
@@ -75,7 +72,7 @@ BINS = 32
 EPSILONS = (0.1, 1.0, 10.0)
 SHARES = (0.05, 0.1, 0.2, 0.3)
 WEIGHTS = (8, 24, 48)
-SCHEMAS = ("learned", "perfect", "means", "equal", "quantiles", "privtree")
+SCHEMAS = ("learned", "perfect", "equal", "quantiles", "privtree")
 FINE = 16
 RANGES = 500
 TRIPLES = 60
@@ -406,7 +403,7 @@ def ran(
     whole = ApproxDP(epsilon, DELTA)
     line: dict[str, Any] = {"schema": schema, "epsilon": epsilon, "share": share if schema == "learned" else None}
     first, rest = split(whole, [share := learning.learning_share(table.domain), 1 - share])
-    cost: Cost = whole if schema in ("perfect", "means", "equal") else rest
+    cost: Cost = whole if schema in ("perfect", "equal") else rest
     ledger = Ledger.open(None, whole, dataset="benchmark", person=table.person_column)
     made = Auto(table=True) if mechanism == "auto" else mechanism_of(mechanism)
     learned = None
@@ -417,15 +414,13 @@ def ran(
         account = learning.one_account(table.domain, whole, Unit.of(ledger.neighbours, table.domain).of_records)
         assert account is not None
         line |= kept_shares(table, domain, account)
-    elif schema in ("perfect", "means", "equal"):
+    elif schema in ("perfect", "equal"):
         domain = perfect(table, width=schema == "equal")
     else:
         domain = drawn_bins(table, quantile_cuts if schema == "quantiles" else privtree_cuts, first.epsilon, seed)
     line["learning s"] = perf_counter() - begun
     curator = Curator(table.viewed(domain), ledger, Entropy.insecure(seed + 1))
-    workload = Workload.marginals(domain, 2)
-    measuring = NumberSums(default_means(workload), mechanism=made, share=MEANS_SHARE) if schema == "means" else made
-    release = curator.pay(measuring, workload, cost, learned=learned).release()
+    release = curator.pay(made, Workload.marginals(domain, 2), cost, learned=learned).release()
     line |= judge.errors(judge.synthetic(release, len(table)))
     return line | {"seconds": perf_counter() - begun}
 

@@ -20,14 +20,12 @@ from qrelease.errors import InvalidInput, LedgerError
 from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.base import Mechanism, check_table, parameters
 from qrelease.mechanisms.learning import schema as learning
-from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.mechanisms.private_data import workload_digest
 from qrelease.noise.entropy import WordSource, is_insecure
 from qrelease.privacy.costs import ZCDP, Cost, cost_of, is_pure
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.resuming import check_room, releases, unfinished
 from qrelease.privacy.unit import Unit
-from qrelease.queries.default_means import MEANS_SHARE, default_means
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
@@ -74,11 +72,9 @@ class Synthesizer:
         By default `Auto`, of those that give synthetic records.
     workload : int, Workload or NumberWorkload
         What the records should answer well: all marginals on so many columns, at most as many as there are; or queries.
-    numbers : str or sequence of str, optional
+    numbers : str or sequence of str
         Questions that are measured too, for half of the cost, such as `mean:pay by town`: `release_.mean("pay",
-        by="town")` then has an interval of the exact values. See `NumericQuestion`. By default, where the schema
-        leaves nothing open and there is no other mechanism, the means of columns with much wider bins than others, for
-        2 % of the cost (`queries.default_means`); with an empty list, none.
+        by="town")` then has an interval of the exact values. See `NumericQuestion`.
     folder : path, optional
         Where the release is kept, as `Release.save` writes it. Where it is there already, `fit` takes it from there and
         charges nothing, so that a notebook that is run again, or whose kernel died, does not pay again. One folder is
@@ -115,7 +111,7 @@ class Synthesizer:
         rho: float | None = None,
         mechanism: Mechanism | None = None,
         workload: int | Workload | NumberWorkload = 2,
-        numbers: str | Sequence[str] | None = None,
+        numbers: str | Sequence[str] = (),
         folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self.epsilon, self.delta, self.rho = epsilon, delta, rho
@@ -223,7 +219,6 @@ class Synthesizer:
             if table.domain.undecided:
                 self._check_open(curator, mechanism, cost)
             else:
-                mechanism = self._with_means(mechanism, table.domain, table)
                 _check_records(mechanism, self._workload(table.domain))
             if self.folder is None:
                 self._warn_of_another(curator, mechanism, cost)
@@ -296,16 +291,6 @@ class Synthesizer:
         texts = self._texts()
         return asked + Workload.numbers(domain, *texts) if texts else asked
 
-    def _with_means(self, mechanism: Mechanism, domain: Domain, table: Table | None) -> Mechanism:
-        """The mechanism with the means that are measured by default, where neither it nor numbers were chosen."""
-        asked = self._workload(domain)
-        if self.mechanism is not None or self.numbers is not None or not isinstance(asked, Workload):
-            return mechanism
-        if table is not None and any(a.grid is not None for a in domain) and all(p is None for p in table.points):
-            return mechanism  # a table of bins alone
-        means = default_means(asked)
-        return NumberSums(means, mechanism=mechanism, share=MEANS_SHARE) if means else mechanism
-
     def _counts(self, domain: Domain) -> Workload:
         """All marginals on so many columns."""
         columns = self.workload
@@ -314,7 +299,7 @@ class Synthesizer:
         return Workload.marginals(domain, min(columns, len(domain)))
 
     def _texts(self) -> list[str]:
-        return [self.numbers] if isinstance(self.numbers, str) else list(self.numbers or ())
+        return [self.numbers] if isinstance(self.numbers, str) else list(self.numbers)
 
     def _check_open(self, curator: Curator, mechanism: Mechanism, cost: Cost) -> None:
         """Raise what a release would raise whatever is learned, and where the ledger does not cover both."""
@@ -423,8 +408,6 @@ class Synthesizer:
             return False
         table = self._table(frame, self.schema)
         mechanism = Auto(table=True) if self.mechanism is None else self.mechanism
-        if not table.domain.undecided:
-            mechanism = self._with_means(mechanism, table.domain, table)
         curator = Curator(table, ledger, entropy)
         if not self._goes_on(curator, table, mechanism, cost, entropy):
             return False
@@ -468,8 +451,6 @@ class Synthesizer:
         }
         if same["schema"]:
             mechanism = Auto(table=True) if self.mechanism is None else self.mechanism
-            if not domain.undecided:
-                mechanism = self._with_means(mechanism, domain, frame if isinstance(frame, Table) else None)
             asked = self._workload(release.domain)
             texts = asked.texts if isinstance(asked, NumberWorkload) else ()
             mechanism, counts = measured_by(mechanism, asked)

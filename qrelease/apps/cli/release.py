@@ -114,12 +114,6 @@ def _question_options(parser: OptionParser) -> None:
         metavar="S",
         help="the share of the cost that --numbers may take, between 0 and 1 (default: 0.5)",
     )
-    parser.add_argument(
-        "--no-means",
-        action="store_true",
-        help="measure no means besides; by default auto, where there are no --numbers, measures those of columns with"
-        " `within` and some much wider bins for 2%% of the cost, so that synthetic values lie rightly inside the bins",
-    )
 
 
 def _privacy_options(parser: OptionParser) -> None:
@@ -279,8 +273,6 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
                 learned = _learned(arguments, mechanism, table, whole, ledger)
                 table = table.viewed(learned.domain)
             workload = workload_of(arguments, table.domain)
-            if learned is None:  # what is left of a charge for both is for the mechanism that it was for
-                mechanism = _with_means(arguments, mechanism, workload)
             if ledger is None:
                 curator = known_curator(arguments, table, cost, neighbours, closing)
             else:  # it was told of the rows before the schema was learned
@@ -379,26 +371,6 @@ def _mechanism(arguments: argparse.Namespace) -> Mechanism:
     clip, learn = clips_of(arguments.clip or [])
     share = {} if arguments.numbers_share is None else {"share": arguments.numbers_share}
     return NumberSums(tuple(arguments.numbers), clip, learn, counting, records=arguments.records, **share)
-
-
-def _with_means(arguments: argparse.Namespace, mechanism: Mechanism, workload: Workload) -> Mechanism:
-    """The mechanism, with the means that auto measures besides where no numbers are asked; these are told of."""
-    from qrelease.queries.default_means import MEANS_SHARE, default_means
-
-    if arguments.mechanism != "auto" or arguments.numbers is not None or arguments.no_means:
-        return mechanism
-    if arguments.counts is not None:  # of bins alone
-        return mechanism
-    means = default_means(workload)
-    if not means:
-        return mechanism
-    arguments.numbers, arguments.numbers_share = list(means), MEANS_SHARE
-    print(
-        f"qrelease: {', '.join(means)} measured besides, for {MEANS_SHARE:.0%} of the cost: synthetic values"
-        " lie inside wide bins so that these means hold (--no-means: without)",
-        file=sys.stderr,
-    )
-    return _mechanism(arguments)
 
 
 def _counting(arguments: argparse.Namespace) -> Mechanism | None:

@@ -14,7 +14,6 @@ from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.privacy import Cost, Neighbours
 from qrelease.privacy.costs import cost_of
 from qrelease.privacy.unit import Unit
-from qrelease.queries.default_means import MEANS_SHARE, default_means
 from qrelease.queries.workload import Workload
 
 CURVE: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -34,12 +33,9 @@ def left_for_workload(arguments: argparse.Namespace, workload: Workload, cost: C
     """
     with unit.explained():
         of_a_record = unit.of_a_record(cost)
-        means = () if arguments.numbers else default_means(workload)
-        if not arguments.numbers and not means:
+        if not arguments.numbers:
             return of_a_record
         sums = NumberSums(arguments.numbers, mechanism=Auto())
-        if means:
-            sums = NumberSums(means, mechanism=Auto(), share=MEANS_SHARE)
         sums.check(workload, of_a_record, unit.relation)
         return sums.of_counts(workload, of_a_record, unit.relation)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from typing import Final
 
-from qrelease.apps.cli.shared import workload_of
 from qrelease.apps.studio.releasing import Releasing
-from qrelease.data.schema import load
 from qrelease.data.sources.files import dataset_name
 from qrelease.privacy.costs import cost_of
-from qrelease.queries.default_means import MEANS_SHARE, default_means
 
 _SHELL: Final = """\
 #!/bin/sh
@@ -67,7 +63,7 @@ def python(made: Releasing) -> str:
         schema=str(arguments.schema),
         workload="\n".join(workload),
         cost=_Code(f"qr.{cost}"),
-        mechanism=_mechanism(arguments),
+        mechanism=_mechanism(arguments.numbers),
         ledger=made.state["ledger"]["place"],
         dataset=dataset_name(arguments.data),
         neighbours=arguments.neighbours,
@@ -75,12 +71,9 @@ def python(made: Releasing) -> str:
     )
 
 
-def _mechanism(arguments: argparse.Namespace) -> str:
+def _mechanism(numbers: list[str] | None) -> str:
     """What was run, as code."""
-    numbers, share = arguments.numbers, ""
-    if numbers is None:
-        numbers, share = [*default_means(workload_of(arguments, load(arguments.schema)))], f", share={MEANS_SHARE}"
-    return "qr.Auto()" if not numbers else f"qr.NumberSums({numbers!r}, mechanism=qr.Auto(){share})"
+    return "qr.Auto()" if numbers is None else f"qr.NumberSums({numbers!r}, mechanism=qr.Auto())"
 
 
 class _Code(str):

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
 import pytest
 from commands import ROWS, SCHEMA, release
 
@@ -785,29 +784,6 @@ def test_it_is_said_that_tables_are_not_written_as_the_data_are(in_folder, capsy
     assert re.fullmatch(r"[0-9]+\.[0-9]+,2023-[0-9-]+,[FM]", Path("out/synthetic.csv").read_text().splitlines()[1])
     assert main([*command, "--out", "typed", "--out-format", "parquet"]) == 0
     assert "written here" not in capsys.readouterr().out
-
-
-def test_means_of_columns_with_wide_bins_are_measured_unless_they_are_not_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    wages = np.minimum(np.random.default_rng(1).lognormal(3.3, 0.8, 4000).astype(int), 1999)
-    Path("people.csv").write_text("wage\n" + "\n".join(map(str, wages)) + "\n")
-    Path("people.toml").write_text(
-        '[[attribute]]\nname = "wage"\nkind = "number"\nwithin = [0, 1999]\nstep = 1\nbins = [0, 20, 50, 100, 2000]\n'
-        "reviewed = true\n"
-    )
-    means = {}
-    for name, options in {"with": [], "without": ["--no-means"]}.items():
-        asked = ["release", "people.csv", "--schema", "people.toml", "--epsilon", "9", "--insecure-seed", "3"]
-        assert main([*asked, "--dataset", "people", "--out", name, *options]) == 0
-        told = capsys.readouterr().err
-        assert ("mean:wage measured besides, for 2% of the cost" in told) == (name == "with")
-        assert (Path(name) / "numbers.csv").exists() == (name == "with")
-        drawn = (Path(name) / "synthetic.csv").read_text().split()[1:]
-        means[name] = np.mean([int(line.split(",")[0]) for line in drawn])
-    assert abs(means["with"] - wages.mean()) < 0.1 * wages.mean()
-    assert means["without"] > 1.5 * wages.mean()
 
 
 def test_a_mechanism_of_ones_own_is_released_by_its_name(
