@@ -45,7 +45,6 @@ from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 from qrelease.release.release import Release
-from qrelease.release.within_bins import tilted_bins
 
 WORSE = 1.02
 """How far off a model may be with the counts of the questions, over without them."""
@@ -120,7 +119,7 @@ def off_means(release: Release, table: Table, seed: int, *, even: bool) -> float
     rng = np.random.default_rng(seed)
     codes = release.codes(None, rng)
     found, drawn = [], release.points(codes, rng)
-    for bins in tilted_bins(release):
+    for bins in release.tilted_bins:
         attribute = table.domain.attributes[bins.axis]
         true = np.asarray(table.points[bins.axis])
         points = decoded(attribute, np.asarray(codes[bins.axis]), rng) if even else drawn[attribute.name]

@@ -52,7 +52,6 @@ from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_columns, 
 from qrelease.release.reader import has_its_id, read
 from qrelease.release.release import Release
 from qrelease.release.report.page import html
-from qrelease.release.within_bins import tilted_bins
 from qrelease.release.writer import (
     INSECURE_MARK,
     REPORT,
@@ -689,7 +688,7 @@ def _elsewhere_in_bins(release: Release, table: Table) -> str | None:
     Values lie in bins as the column says or, where sums were measured, so that these hold; before there was the second,
     it was the first for all.
     """
-    domain, tilted = table.domain, {bins.axis: bins for bins in tilted_bins(release)}
+    domain, tilted = table.domain, {bins.axis: bins for bins in release.tilted_bins}
     for axis, (attribute, points) in enumerate(zip(domain, table.points or [None] * len(domain), strict=True)):
         if points is None or attribute.grid is None:
             continue

@@ -38,7 +38,7 @@ from qrelease.release.published_counts import PublishedCounts, as_cell, with_num
 from qrelease.release.report.page import html
 from qrelease.release.schema_cost import SchemaCost
 from qrelease.release.unmeasured import unmeasured_sets, what_records_lack
-from qrelease.release.within_bins import tilted_bins
+from qrelease.release.within_bins import about_bins, tilted_bins
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import MeasuredSums, NumberTable
@@ -706,10 +706,16 @@ class Release:
         dict of ndarray of int, shape (rows,)
             By the name of a column: for each record the point of the column's grid, counted from 0.
         """
-        return {self.domain.names[bins.axis]: bins.points(codes, rng) for bins in self._tilted_bins}
+        return {self.domain.names[bins.axis]: bins.points(codes, rng) for bins in self.tilted_bins}
 
     @cached_property
-    def _tilted_bins(self) -> tuple[TiltedBins, ...]:
+    def about_bins(self) -> tuple[str, ...]:
+        """What the means of numbers in synthetic records are worth, a sentence each; `notes` has these among others."""
+        return about_bins(self)
+
+    @cached_property
+    def tilted_bins(self) -> tuple[TiltedBins, ...]:
+        """How numbers lie inside their bins, for each column whose sums were measured; see `points`."""
         return tilted_bins(self)
 
     def weighted(self, rows: int | None = None, *, seed: int | None = None) -> tuple[dict[str, Any], Floats]:

@@ -37,12 +37,7 @@ def what_records_lack(release: Release) -> tuple[str, ...]:
             " about numbers: how many they are in all and in groups, and their quantiles, may be further off than the"
             " answers"
         )
-    if sums is not None and any(part.measure.power for part in sums.parts):
-        told.append(
-            "synthetic numbers lie inside their bins so that the measured means hold as nearly as the counts of bins"
-            " allow: take means from the answers, which have intervals"
-        )
-    return tuple(told)
+    return (*told, *release.about_bins)
 
 
 def unmeasured_sets(release: Release) -> str:

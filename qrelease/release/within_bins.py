@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from qrelease._util.typing import Floats
+from qrelease.data.attribute import Attribute
+from qrelease.data.conditions import name_text
 from qrelease.errors import InvalidInput
 from qrelease.inference.tilted_bins import GroupMeans, TiltedBins
 from qrelease.queries.measures import clip_places, grid_of
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 _MODEL_ROWS: Final = 1 << 17
 """Records of the model that densities are fitted to, where it has too many to take them all."""
+
+_WIDE: Final = 2.0
+"""Bins are wide where one is so many times as wide as if all of its column were of one width."""
 
 
 def tilted_bins(release: Release) -> tuple[TiltedBins, ...]:
@@ -80,3 +85,58 @@ def _of_counts(release: Release, question: NumericQuestion, clip: tuple[int, int
     centre = float(np.average(values, weights=counts.sum(axis=0))) if n.sum() > 0 else float(values.mean())
     moved = weighted_counts(question, (values - centre)[None], release.error_bars).deviations[:, 0]
     return np.where(n > 0, np.nan_to_num(moved) / np.where(n > 0, n, 1.0), 0.0)
+
+
+def about_bins(release: Release) -> tuple[str, ...]:
+    """What the means of numbers in synthetic records are worth, a sentence each: for who takes the records in hand."""
+    told = []
+    if release.tilted_bins:
+        told.append(
+            "synthetic numbers lie inside their bins so that the measured means hold as nearly as the counts of bins"
+            " allow: take means from the answers, which have intervals"
+        )
+    told += [
+        f"the mean of {name} is {synthetic:.4g} in synthetic records and {measured:.4g} by what was measured: the"
+        " counts of its bins are too noisy to follow it"
+        for name, synthetic, measured in _missed_means(release)
+    ]
+    summed = {bins.axis for bins in release.tilted_bins}
+    wide = [a.name for axis, a in enumerate(release.domain) if axis not in summed and _has_wide_bins(a)]
+    if wide and release.has_table:
+        told.append(
+            f"nothing was measured of where in the wide bins of {', '.join(wide)} the values lie: synthetic ones lie"
+            f" evenly there, and their mean may be far off; a measured mean:{name_text(wide[0])} moves them"
+        )
+    return tuple(told)
+
+
+def _missed_means(release: Release) -> Iterator[tuple[str, float, float]]:
+    """The columns whose mean in synthetic records is outside the interval of the measured one: name, and both means.
+
+    So it is where the counts of bins are mostly noise: then no place inside them gives the mean.
+    """
+    if not release.tilted_bins:
+        return
+    assert release.measured_sums is not None
+    codes, weights = release.weighted_codes(_MODEL_ROWS, np.random.default_rng(0))
+    for bins in release.tilted_bins:
+        name = release.domain.names[bins.axis]
+        values = bins.moments(codes)[0]
+        valued = ~np.isnan(values)
+        try:
+            found = release.measured_sums.answer(f"mean:{name_text(name)}", release.measurements)
+        except InvalidInput:  # only of records that meet a condition
+            continue
+        if not weights[valued].sum() > 0:
+            continue
+        mean, step = float(np.average(values[valued], weights=weights[valued])), float(release.domain[name].step)
+        if not found.model_low[0] - step <= mean <= found.model_high[0] + step:
+            yield name, mean, float(found.model[0])
+
+
+def _has_wide_bins(attribute: Attribute) -> bool:
+    """Whether a column is of numbers whose bins differ much in width, and nothing is known of the inside of these."""
+    if attribute.kind != "number" or attribute.grid is None or attribute.undecided or attribute.shape:
+        return False
+    widths = np.diff(attribute.cuts)
+    return bool(widths.max() * len(widths) >= _WIDE * widths.sum())

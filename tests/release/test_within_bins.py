@@ -1,6 +1,7 @@
 """Measured means in synthetic records, whatever draws them."""
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import qrelease as qr
 from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
+from qrelease.evaluation.verify import verify
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.release.within_bins import tilted_bins
@@ -108,3 +110,46 @@ def test_columns_whose_cells_are_single_numbers_have_nothing_to_move(wages):
         mechanism = NumberSums(["mean:visits by group"], mechanism=MaxEnt())
         found = curator.release(mechanism, qr.Workload.marginals(domain, k=2), cost)
     assert tilted_bins(found) == ()
+
+
+def test_what_the_means_of_records_are_worth_is_said(wages):
+    held = "synthetic numbers lie inside their bins so that the measured means hold"
+    (said,) = released(wages, "mean:wage by branch").about_bins
+    assert said.startswith(held)
+    (said,) = released(wages, "count by branch").about_bins
+    assert said.startswith("nothing was measured of where in the wide bins of wage the values lie")
+    assert "a measured mean:wage moves them" in said
+
+
+def test_a_mean_that_noisy_counts_cannot_follow_is_said_to_be_missed(wages):
+    table, _ = wages
+    mechanism = NumberSums(["mean:wage"], mechanism=MaxEnt(), share=0.9999)
+    cost = qr.ZCDP(0.05)
+    with qr.Ledger.open(None, cost) as ledger:
+        curator = qr.Curator(table, ledger, qr.Entropy.insecure(1))
+        found = curator.release(mechanism, qr.Workload.marginals(DOMAIN, k=2), cost)
+    measured, drawn = found.mean("wage").value[0], found.synthetic(seed=1, frame="pandas").wage.mean()
+    said = re.match(r"the mean of wage is (\S+) in synthetic records and (\S+) by what", found.about_bins[1])
+    assert said is not None
+    assert abs(float(said[1]) - drawn) < 2.0
+    assert float(said[2]) == float(f"{measured:.4g}")
+    assert abs(drawn - measured) > 2.0
+    assert found.about_bins[1] in found.notes
+
+
+def test_verify_finds_values_that_were_moved_inside_their_bins(wages, tmp_path):
+    table, _ = wages
+    mechanism = NumberSums(["mean:wage by branch"], mechanism=MaxEnt())
+    with qr.Ledger.open(None, COST) as ledger:
+        found = qr.Curator(table, ledger).release(mechanism, qr.Workload.marginals(DOMAIN, k=2), COST)
+    found.save(tmp_path / "out")
+    assert {c.name: c.holds for c in verify(tmp_path / "out").checks}["synthetic records"]
+    file = tmp_path / "out" / "synthetic.csv"
+    header, *rows = file.read_text().splitlines()
+    moved = [
+        row if not row.split(",")[0] or int(row.split(",")[0]) < 100 else "1999," + row.split(",")[1] for row in rows
+    ]
+    file.write_text("\n".join([header, *moved]) + "\n")
+    (check,) = (c for c in verify(tmp_path / "out").checks if c.name == "synthetic records")
+    assert check.holds is False
+    assert "the values of wage lie elsewhere in their bins" in check.found
