@@ -129,8 +129,9 @@ def test_what_is_told_of_learning_is_the_noise_that_it_draws(monkeypatch, domain
 
         return drawn
 
-    monkeypatch.setattr(learning, "discrete_laplace", kept(learning.discrete_laplace, lambda b: b * 2**0.5))
-    monkeypatch.setattr(learning, "discrete_gaussian", kept(learning.discrete_gaussian, lambda v: v**0.5))
+    in_rho = at_most is not None and not isinstance(cost, PureDP)  # for the votes of persons
+    law, spread = ("discrete_gaussian", lambda v: v**0.5) if in_rho else ("discrete_laplace", lambda b: b * 2**0.5)
+    monkeypatch.setattr(learning, law, kept(getattr(learning, law), spread))
     table, who = Table.from_frame(frame()[list(domain.names)], domain), None
     if at_most is not None:
         domain, who = replace(domain, person=Person("who", at_most)), "who"

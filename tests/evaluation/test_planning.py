@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -357,7 +358,9 @@ def test_what_auto_would_take_is_simulated_and_what_is_clear_or_long_is_not():
     (slow,) = plan(triples, 2_000, **asked, mechanisms=["maxent"]).forecasts
     assert slow.typical is None
     assert slow.average > 0
-    assert slow.note.endswith(f"not simulated: one simulation would take about {rough(slow.seconds)} s")
+    said = re.search(r"not simulated: one simulation would take about (\d+) s$", slow.note)
+    assert said is not None
+    assert abs(int(said[1]) - slow.seconds) < 0.2 * slow.seconds  # of which writing files is no part
 
 
 @dataclass

@@ -163,7 +163,7 @@ def encoded(reader: Reader, domain: Domain) -> Encoded:
     Raises `InvalidInput` for a column that the source has not or has twice, for a value that the domain has not, and
     for a record that the domain says to be impossible.
     """
-    reader.check_header(domain.names)
+    reader.check_header([*domain.names, *([] if domain.person is None else [domain.person.column])])
     names = found_columns(reader, domain)
     person = domain.person
     key = None if person is None else person_column(reader, person.column)

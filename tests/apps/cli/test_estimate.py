@@ -1,6 +1,7 @@
 """`qrelease estimate`: printed, charged and saved; what is wrong is one line and leaves no ledger."""
 
 import json
+import sys
 
 import pytest
 
@@ -74,9 +75,16 @@ def test_derived_columns_of_wide_bins_are_refused_before_the_data_are_read(peopl
     assert "column 'most' has no exact numbers" in capsys.readouterr().err
 
 
-def test_a_statistic_of_ones_own_is_estimated_by_its_name(people, capsys, in_folder, monkeypatch):
-    monkeypatch.syspath_prepend(in_folder)
-    (in_folder / "statistics_of_her_own.py").write_text(
+@pytest.fixture
+def her_own(in_folder):
+    """A folder whose modules can be imported."""
+    sys.path.insert(0, str(in_folder))
+    yield in_folder
+    sys.path.remove(str(in_folder))
+
+
+def test_a_statistic_of_ones_own_is_estimated_by_its_name(people, capsys, her_own):
+    (her_own / "statistics_of_her_own.py").write_text(
         "from dataclasses import dataclass\n\nimport qrelease as qr\n\n\n"
         "@dataclass(frozen=True)\nclass Broken:\n    name = 'broken'\n\n"
         "    def check(self, domain, cost, neighbours):\n        pass\n\n"

@@ -91,7 +91,7 @@ def test_workers_add_up_and_one_in_anothers_place_goes_on(listening):
         meters.meter(i).answered("budget", 200, 0.02)
         meters.meter(i).connected(3)
     meters.meter(1).answered("budget", 200, 20.0)
-    found = samples(meters.text(Account({"rho": 0.5}, None, {"rho": 0.5}, 0)))
+    found = samples(meters.text(Account({"rho": 0.5}, {"rho": 0.0}, {"rho": 0.5}, 0)))
     assert requests(found, "GET", "/v1/budget", 200) == 3
     assert found["qrelease_connections"] == 3
     named = 'method="GET",route="/v1/budget",le'

@@ -301,12 +301,14 @@ def test_an_audit_says_how_far_it_is_run_by_run():
 
 
 def test_the_command_says_what_was_found(capsys, monkeypatch):
-    monkeypatch.setattr("qrelease.evaluation.audit.doors.command_door", lambda *_: lambda *_: {"exit": 0})
-    assert main(["audit", "laplace", "--doors", "--epsilon", "1"]) == 0
-    assert "laplace at the door Curator: 5 pairs of tables" in capsys.readouterr().out
-    monkeypatch.setattr("qrelease.evaluation.audit.doors.curator_door", lambda *_: lambda table, *_: {"n": len(table)})
-    assert main(["audit", "laplace", "--doors", "--epsilon", "1", "--json"]) == 1
-    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    lines = "laplace at the door Curator: 5 pairs of tables"
+    doors = ("command", 0, lines, lambda *_: {"exit": 0}), ("curator", 1, '"path": "n"', lambda t, *_: {"n": len(t)})
+    for name, code, said, door in doors:
+        monkeypatch.setattr(f"qrelease.evaluation.audit.doors.{name}_door", lambda *_, door=door: door)
+        assert main(["audit", "laplace", "--doors", "--epsilon", "1", *["--json"][:code]]) == code
+        out = capsys.readouterr().out
+        assert said in out
+    first = json.loads(out.splitlines()[0])
     assert first["differences"][0]["path"] == "n"
     for wrong in ("audit x:y --doors --epsilon 1", "audit laplace --doors --epsilon 1 --insecure-seed 3"):
         assert main(wrong.split()) == 2
