@@ -56,9 +56,8 @@ class BinPieces:
         weights = heights[np.searchsorted(ends, starts, side="right") - 1] * lengths
         first = np.searchsorted(starts, cuts[:-1])
         cells = np.searchsorted(cuts, starts, side="right") - 1
-        weights = np.where(
-            np.add.reduceat(weights, first)[cells] > 0, weights, lengths
-        )  # evenly where nothing is known
+        nobody = np.add.reduceat(weights, first) <= 0  # bins of which the shape knows nothing: they are even
+        weights = np.where(nobody[cells], lengths, weights)
         return cls(cells, weights / np.add.reduceat(weights, first)[cells], starts, lengths)
 
     @property
