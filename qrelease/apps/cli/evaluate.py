@@ -31,7 +31,7 @@ from qrelease.errors import InvalidInput
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_evaluate)
-    data_options(parser.add_argument_group("the data"))
+    data_options(parser.add_argument_group("the data"), released=True)
     mechanisms = parser.add_argument_group("comparing mechanisms")
     workload_option(mechanisms)
     mechanisms.add_argument(
@@ -126,7 +126,9 @@ def _judge(arguments: argparse.Namespace) -> None:
         if arguments.release is not None:
             with elapsed("reading the release"):
                 release = load(arguments.release)
-            table = as_released(table_of(arguments, undecided=True), release, arguments.release)
+            table = as_released(
+                table_of(arguments, undecided=True, released=release.domain), release, arguments.release
+            )
             synthetic, name = synthetic_table(release, arguments.release), str(arguments.release)
         else:
             table = table_of(arguments)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_score, uncharged="nothing was charged")
-    shared.data_options(parser)
+    shared.data_options(parser, released=True)
     parser.add_argument(
         "synthetic", type=Path, help="the folder of a release, or a public table of the same columns: synthetic.csv"
     )
@@ -57,7 +57,9 @@ def _score(arguments: argparse.Namespace) -> None:
         if arguments.synthetic.is_dir():
             with elapsed("reading the release"):
                 release = load(arguments.synthetic)
-            table = as_released(shared.table_of(arguments, undecided=True), release, arguments.synthetic)
+            table = as_released(
+                shared.table_of(arguments, undecided=True, released=release.domain), release, arguments.synthetic
+            )
             synthetic = synthetic_table(release, arguments.synthetic)
         else:
             table = shared.table_of(arguments)

@@ -53,10 +53,11 @@ def action(
     return parser
 
 
-def data_options(parser: OptionParser, *, counted: bool = False) -> None:
+def data_options(parser: OptionParser, *, counted: bool = False, released: bool = False) -> None:
     """A table and its schema.
 
-    counted  whether exact counts of it do
+    counted   whether exact counts of it do
+    released  whether a release of it may say the schema, see `table_of`
     """
     parser.add_argument("data", type=data_place, help=DATA, nargs="?" if counted else None)
     if counted:
@@ -75,7 +76,7 @@ def data_options(parser: OptionParser, *, counted: bool = False) -> None:
     query_option(parser)
     parent_option(parser)
     dialect_options(parser)
-    schema_options(parser)
+    schema_options(parser, required=not released, default=" (default: that of the release)" if released else "")
 
 
 def query_option(parser: OptionParser) -> None:
@@ -176,13 +177,13 @@ def workload_option(parser: OptionParser) -> None:
     )
 
 
-def schema_options(parser: OptionParser, *, required: bool = True) -> None:
+def schema_options(parser: OptionParser, *, required: bool = True, default: str = "") -> None:
     """Add the options that name the schema and its columns."""
     parser.add_argument(
         "--schema",
         type=Path,
         required=required,
-        help="the schema, a TOML file; or JSON {column: size}, where the data are codes 0 to size - 1",
+        help=f"the schema, a TOML file; or JSON {{column: size}}, where the data are codes 0 to size - 1{default}",
     )
     parser.add_argument("--columns", type=names, metavar="A,B,…", help="use only these columns (default: all)")
 
@@ -240,12 +241,18 @@ def counts_of(arguments: argparse.Namespace) -> Counts:
     return counts
 
 
-def table_of(arguments: argparse.Namespace, *, undecided: bool = False) -> Table:
-    """The table of `data_options`; `InvalidInput` for a schema that leaves something to be learned, unless it may."""
+def table_of(arguments: argparse.Namespace, *, undecided: bool = False, released: Domain | None = None) -> Table:
+    """The table of `data_options`; `InvalidInput` for a schema that leaves something to be learned, unless it may.
+
+    released  the domain of a release of it: the schema where none is named
+    """
     from qrelease.data.table import Table
 
+    schema = released if arguments.schema is None else arguments.schema
+    if schema is None:
+        raise InvalidInput("say with --schema what the columns are")
     parent, query = (getattr(arguments, option, None) for option in ("parent", "query"))
-    table = Table.read(arguments.data, arguments.schema, arguments.columns, parent, query, dialect_of(arguments))
+    table = Table.read(arguments.data, schema, arguments.columns, parent, query, dialect_of(arguments))
     if not undecided:
         table.domain.check_decided()
     return table

@@ -72,12 +72,22 @@ def test_a_release_is_judged_by_its_answers_and_numbers_too(folder: Path, capsys
     assert "published" not in json.loads(capsys.readouterr().out)
 
 
-def test_a_release_that_learned_its_schema_is_judged_by_what_it_learned(folder: Path) -> None:
+def test_a_release_that_learned_its_schema_is_judged_by_what_it_learned(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By the schema that it was made with, for nothing more."""
     grid = 'kind = "number"\nwithin = [0, 99]\nstep = 1\nbins = { learn = 4 }\noutside = "clip"\n'
     (folder / "open.toml").write_text(f'[[attribute]]\nname = "age"\n{grid}')
     command = ["people.csv", "--schema", "open.toml"]
     asked = ["--workload", "marginals:1", "--epsilon", "9", "--total-epsilon", "20", "--out", "learnt"]
     assert main(["release", *command, *asked]) == 0
+    capsys.readouterr()
     assert main(["evaluate", *command, "--release", "learnt"]) == 0
+    with_schema = capsys.readouterr().out
+    assert main(["evaluate", "people.csv", "--release", "learnt"]) == 0  # a release says its schema
+    assert capsys.readouterr().out == with_schema
     assert main(["evaluate", *command, "--epsilon", "1"]) == 2  # nothing was learned for that
+    for judged in (["--synthetic", "people.csv"], ["--epsilon", "1"]):
+        capsys.readouterr()
+        assert main(["evaluate", "people.csv", *judged]) == 2
+        assert "say with --schema what the columns are" in capsys.readouterr().err

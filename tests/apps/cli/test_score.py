@@ -68,8 +68,11 @@ def test_a_release_is_scored_by_its_folder_with_what_was_learned_for_it(in_folde
     assert "must be learned first" in capsys.readouterr().err
     assert main(["score", words[0], "out", *words[1:], "--columns", "sex", *cost]) == 2
     assert "out was made with another schema or other columns" in capsys.readouterr().err
+    assert main(["score", "people.csv", "out/synthetic.csv", *cost]) == 2
+    assert "say with --schema what the columns are" in capsys.readouterr().err
+    assert main(["score", "people.csv", "out", *cost]) == 0  # a release says its schema
     with qr.Ledger.open("people.ledger") as ledger:
-        assert ledger.spent == qr.PureDP(10.0)
+        assert ledger.spent == qr.PureDP(15.0)
 
 
 def scored(folder):
