@@ -40,6 +40,7 @@ from qrelease.data.dependencies import Dependencies
 from qrelease.data.doubts_draft import infinite, is_usual_mark, missing_marks, spelled_alike
 from qrelease.data.grids import MAX_POINTS, exact_number
 from qrelease.data.person import Person
+from qrelease.data.persons_draft import SharedValues
 from qrelease.data.scales_draft import scale_of, unanswered
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
@@ -133,6 +134,9 @@ Where a person may have several records, say whose they are, or somebody with g 
     [person]
     column = "the column that tells persons apart, which gets no entry of its own"
     at_most = 5""".splitlines()
+
+_MAY_BE_PERSONS = "By the records such a column may be: {}."
+_SAME_IN_ALL = "{} ({} nearly the same in all records of a value)"
 
 _ROUNDED = "limits rounded outwards from {} that occur: replace by public limits"
 _SHARES = "limits 0 to {} are a guess, because its values or its name look like {}: give your own if they are not"
@@ -242,15 +246,18 @@ def drafted(
         raise InvalidInput(f"{reader.path.name} has no column {person.column!r}, which is to say whose the records are")
     columns = [_Column(name, learn) for name in reader.header]
     dependencies = None if learn else Dependencies(len(columns))
+    shared = SharedValues(len(columns), MISSING)
     for given in _given(reader, rows):
         for column, texts in zip(columns, given, strict=True):
             column.see(texts)
+        shared.see(given)
         if dependencies is not None:
             dependencies.see(given)
     for column in columns:
         column.finish()
     columns = _read_as_written(columns, reader, rows)
-    return _document(reader.path.name, columns, rows, person, dependencies)
+    several = [] if person is not None else ["", *_MANY_RECORDS, *_may_be_persons(columns, shared)]
+    return _document(reader.path.name, columns, rows, person, several, dependencies)
 
 
 def _given(reader: Reader, rows: int | None) -> Iterator[list[list[str]]]:
@@ -330,6 +337,7 @@ def _document(
     columns: Sequence[_Column],
     rows: int | None,
     person: Person | None,
+    several: Sequence[str],
     dependencies: Dependencies | None,
 ) -> SchemaDraft:
     document, entries, cells = tomlkit.document(), tomlkit.aot(), {}
@@ -348,7 +356,6 @@ def _document(
     codes = any(c.name not in left_out and c.coded and len(c.values) > _MAX_WHOLE_CATEGORIES for c in columns)
     too_many = any(" different texts" in reason or reason == _FEW_ALIKE for reason in left_out.values())
     listed = _WITH_A_LIST if too_many or (codes and not columns[0].learn) else []
-    several = [] if person is not None else ["", *_MANY_RECORDS]
     out = ["", "Left out:", *omitted] if omitted else []
     followed = [] if dependencies is None else _followed([column.name for column in columns], cells, dependencies)
     for line in [*head, *several, "", *_universe(cells), *out, *listed, *followed]:
@@ -370,6 +377,22 @@ def _followed(names: Sequence[str], cells: Mapping[str, int], dependencies: Depe
         if names[axis] in cells and following:
             said.append(f"- from {names[axis]!r}: {', '.join(following)}")
     return ["", *_FOLLOWED, *said] if said else []
+
+
+def _may_be_persons(columns: Sequence[_Column], shared: SharedValues) -> list[str]:
+    """Which columns may tell persons apart by what their records have in common, as a reviewer is told of them."""
+    said = [
+        _SAME_IN_ALL.format(repr(columns[axis].name), _are([columns[other].name for other in others]))
+        for axis, others in shared.found()
+        if columns[axis].name and columns[axis].kind in ("whole", "text")
+    ]
+    return [_MAY_BE_PERSONS.format("; ".join(said))] if said else []
+
+
+def _are(names: Sequence[str]) -> str:
+    """Some columns as the subject of a sentence, of which three are named."""
+    named = [repr(name) for name in names[:3]] + ([f"{len(names) - 3} more"] if len(names) > 3 else [])
+    return f"{named[0]} is" if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]} are"
 
 
 def _universe(cells: Mapping[str, int]) -> list[str]:

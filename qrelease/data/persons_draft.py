@@ -1,0 +1,76 @@
+"""Which columns of a table may tell persons apart who have several records each, by what else these have in common.
+
+A number of a person, a firm or a machine has many values, each in several records, and what a record says of its
+person, as a sex or a country of birth, is the same in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, final
+
+import numpy as np
+
+from qrelease._util.typing import Ints
+
+MAX_RECORDS: Final = 1 << 17
+"""Records that are looked at, the first ones."""
+
+_MAX_COLUMNS: Final = 256
+_FEW: Final = 100  # values of a column that may say something of persons; those of a column of persons are more
+_LEAST_RECORDS: Final = 2  # of a value, in the mean, of a column of persons
+_LEAST_EXPECTED: Final = 20  # records of a value that would differ by chance: of fewer, agreement says nothing
+_DIFFERENT: Final = 0.1  # of these, at most so many do: a mistake, or somebody who moved
+
+
+@final
+class SharedValues:
+    """The codes of the first records of a table, in which `found` looks for columns of persons.
+
+    columns  how many columns there are; of more than 256 the others are not looked at
+    missing  spellings of a missing value, which is nobody's
+    """
+
+    def __init__(self, columns: int, missing: Sequence[str]) -> None:
+        self._numbers: list[dict[str, int]] = [dict.fromkeys(missing, -1) for _ in range(min(columns, _MAX_COLUMNS))]
+        self._codes: list[list[Ints]] = [[] for _ in self._numbers]
+        self._records = 0
+
+    def see(self, columns: Sequence[Sequence[str]]) -> None:
+        """Take in some records: the texts of each column."""
+        left = MAX_RECORDS - self._records
+        if left <= 0 or not columns:
+            return
+        for numbers, codes, texts in zip(self._numbers, self._codes, columns, strict=False):
+            given = [text.strip() for text in texts[:left]]
+            codes.append(np.fromiter((numbers.setdefault(text, len(numbers)) for text in given), np.int64, len(given)))
+        self._records += min(len(columns[0]), left)
+
+    def found(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Each column of many values, of several records each, with the columns that are the same in nearly all records
+        of a value."""
+        coded = [np.unique(np.concatenate(codes), return_inverse=True) for codes in self._codes if codes]
+        few = [axis for axis, (values, _) in enumerate(coded) if 1 < len(values) <= _FEW]
+        found = []
+        for axis, (values, codes) in enumerate(coded):
+            there = np.flatnonzero(values[codes] >= 0)
+            _, first, whose = np.unique(codes[there], return_index=True, return_inverse=True)
+            if len(first) <= _FEW or len(there) < _LEAST_RECORDS * len(first):
+                continue
+            others = tuple(other for other in few if _shared(coded[other][1][there], first, whose))
+            if others:
+                found.append((axis, others))
+        return found
+
+
+def _shared(codes: Ints, first: Ints, whose: Ints) -> bool:
+    """Whether a column has one code in nearly all records of a person, which by chance it would not.
+
+    codes  of the records, (n,)
+    first  the first record of each person, (k,)
+    whose  which person's each record is, (n,)
+    """
+    parts = np.bincount(codes) / len(codes)
+    expected = (len(codes) - len(first)) * (1 - parts @ parts)
+    different = np.count_nonzero(codes != codes[first][whose])
+    return bool(expected >= _LEAST_EXPECTED and different <= _DIFFERENT * expected)

@@ -1,0 +1,70 @@
+"""Columns that may tell persons apart are found by what their records have in common, and others are not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import qrelease as qr
+from qrelease.data import persons_draft
+from qrelease.data.persons_draft import SharedValues
+
+MISSING = ("", "NA")
+
+
+def records(people: int, each: int, moved: float = 0.0) -> list[list[str]]:
+    """Whose each record is, a sex that is the same in all of a person's but for some who moved, and a number of visits
+    that is not, in any order."""
+    rng = np.random.default_rng(5)
+    whose = rng.permutation(np.repeat(np.arange(people), each))
+    sex = rng.integers(0, 2, people)[whose] ^ (rng.random(len(whose)) < moved)
+    return [[str(w) for w in whose], ["fm"[s] for s in sex], [str(v) for v in rng.integers(0, 9, len(whose))]]
+
+
+def found(columns: list[list[str]], parts: int = 1) -> list[tuple[int, tuple[int, ...]]]:
+    shared, size = SharedValues(len(columns), MISSING), -(-len(columns[0]) // parts)
+    for start in range(0, len(columns[0]), size):
+        shared.see([texts[start : start + size] for texts in columns])
+    return shared.found()
+
+
+@pytest.mark.parametrize("parts", [1, 7])
+@pytest.mark.parametrize("moved", [0.0, 0.02])
+def test_persons_are_found_by_what_is_the_same_in_all_of_their_records(parts, moved):
+    assert found(records(300, 4, moved), parts) == [(0, (1,))]
+
+
+def test_others_are_not():
+    assert found(records(300, 4, moved=0.4)) == []  # it differs by record
+    assert found(records(90, 4)) == []  # few
+    assert found(records(300, 1)) == []  # a record each
+    whose, sex, visits = records(300, 4)
+    assert found([whose, ["f"] * len(sex), visits]) == []  # one value is always the same
+    rare = ["m" if text == "7" else "f" for text in whose]
+    assert found([whose, rare, visits]) == []  # and one that nearly all have nearly always, also by chance
+
+
+def test_what_is_missing_is_nobodys():
+    columns = records(300, 4)
+    nobody = np.random.default_rng(6).random(1200) < 0.3
+    columns[0] = ["NA" if n else text for text, n in zip(columns[0], nobody, strict=True)]
+    assert found(columns) == [(0, (1,))]
+
+
+def test_only_the_first_records_are_looked_at(monkeypatch):
+    monkeypatch.setattr(persons_draft, "MAX_RECORDS", 1200)
+    columns, more = records(300, 4), records(300, 4, moved=0.5)
+    assert found([[*a, *b] for a, b in zip(columns, more, strict=True)], parts=5) == [(0, (1,))]
+
+
+def test_a_draft_names_them_where_it_says_what_a_person_is():
+    whose, sex, visits = records(300, 4)
+    frame = pd.DataFrame(
+        {"nr": [int(w) for w in whose], "sex": sex, "visits": visits, "part": [w / 4 for w in range(1200)]}
+    )
+    line = "# By the records such a column may be: 'nr' ('sex' is nearly the same in all records of a value)."
+    assert line in qr.draft(frame).splitlines()
+    assert line in qr.draft(frame, learn=True).splitlines()
+    assert "By the records" not in qr.draft(frame, person=qr.Person("nr", 4))
+    assert "By the records" not in qr.draft(frame.drop(columns="nr"))
+    more = frame.assign(born=frame["sex"], lives=frame["sex"], votes=frame["sex"])
+    assert "('sex', 'born', 'lives' and 1 more are nearly the same in all records of a value)" in qr.draft(more)
