@@ -69,8 +69,8 @@ _DECIMALS = 4
 _MAX_STEPS = 2**40  # of a grid to its farthest point, by the decimals that occur
 _WHOSE = "it says whose the records are: see [person]"
 _NAMED = (
-    "its name says that it tells people apart: if so, draft with --person {0} (in Python: person=qr.Person({0!r}, M), M"
-    " records of whom are kept), and if not, add an entry for it"
+    "its name says that it tells people apart: if so, draft with --person {0} --at-most M (in Python:"
+    " person=qr.Person({0!r}, M)), which keeps M records of each, and if not, add an entry for it"
 )
 _MAX_COUNTED_NUMBERS = 1 << 14  # numbers whose counts are kept
 _MAX_WAITING = 1 << 12  # different texts of a column that are looked at together

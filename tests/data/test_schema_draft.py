@@ -416,7 +416,7 @@ def test_a_column_that_is_named_as_one_of_persons_gets_no_entry(write, name, lef
     path = write("\n".join([f"{name},flag", *rows, ""]), "people.csv")
     text = draft(path, learn=learn)
     assert (f'name = "{name}"' not in text) == left_out
-    assert (f"draft with --person {name} (in Python: person=qr.Person('{name}', M)" in text) == left_out
+    assert (f"draft with --person {name} --at-most M (in Python: person=qr.Person('{name}', M)" in text) == left_out
     assert f'name = "{name}"' not in draft(path, learn=learn, person=Person(name, 5))
 
 
