@@ -5,7 +5,7 @@ A value's code is that of its text, as in a data frame (`data.spelling`), whatev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, final
@@ -35,12 +35,14 @@ _ROW_BY_ROW: Final = frozenset(
         "HASH_JOIN",
     }
     | {"NESTED_LOOP_JOIN", "BLOCKWISE_NL_JOIN", "PIECEWISE_MERGE_JOIN", "IE_JOIN"}
+    | {"ARROW_SCAN", "PYTHON_ARROW_SCAN"}
 )
 """Steps of DuckDB's plans each of whose rows is made of one row of every table."""
 
 _STREAM: Final = b"\xff\xff\xff\xff"  # before each message of a stream; a file begins with ARROW1
 
-_MEMORY: Final = "512MB"
+MEMORY: Final = "512MB"
+"""What a query may hold in memory."""
 
 
 @final
@@ -52,6 +54,7 @@ class BatchReader:
     header   the names of its columns
     batches  gives all rows, in order, in the columns named
     private_size why their number is private under every relation, as `Source.private_size`
+    types    those of its columns, as pyarrow has them, where a query may read it
     """
 
     keyed = False
@@ -64,9 +67,10 @@ class BatchReader:
         batches: Callable[[Sequence[str]], Iterator[Any]],
         *,
         private_size: str = "",
+        types: Mapping[str, Any] | None = None,
     ) -> None:
         self.path, self.files, self.header, self.private_size = path, files, tuple(header), private_size
-        self._batches = batches
+        self._batches, self._types = batches, types or {}
 
     def check_header(self, known: Collection[str] = ()) -> None:
         """Nothing separates the names."""
@@ -85,6 +89,10 @@ class BatchReader:
         for batch in self._batches(self.header):
             frame = nw.from_native(batch, eager_only=True)
             yield [[shown(value) for value in frame.get_column(name).to_list()] for name in self.header]
+
+    def arrow_types(self) -> dict[str, list[Any]]:
+        """The types of the columns, as the file has them."""
+        return {name: [kind] for name, kind in self._types.items()}
 
 
 def arrow_reader(path: Place) -> BatchReader:
@@ -118,8 +126,8 @@ def arrow_reader(path: Place) -> BatchReader:
                     yield whole.slice(first, BATCH)
 
     with opened() as file:
-        header = file.schema.names
-    return BatchReader(path, files_at(path), header, batches)
+        header, types = file.schema.names, {field.name: field.type for field in file.schema}
+    return BatchReader(path, files_at(path), header, batches, types=types)
 
 
 def query_reader(path: Path, query: str) -> BatchReader:
@@ -141,31 +149,28 @@ def query_reader(path: Path, query: str) -> BatchReader:
             raise InvalidInput(f"{path}: a query needs duckdb: pip install duckdb") from None
         settings: dict[str, str | bool | int | float | list[str]] = {
             "enable_external_access": "false",
-            "memory_limit": _MEMORY,
+            "memory_limit": MEMORY,
         }
         try:
             if not path.exists():
                 raise InvalidInput(f"{path} cannot be read: there is no such file")
             with duckdb.connect(str(path), read_only=True, config=settings) as connection:
-                statements = connection.extract_statements(query)
-                if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                    raise InvalidInput(f"{path}: --query takes one select")
                 private_size = check_row_by_row(connection, query, str(path))
-                _check_plan(connection, query, str(path))
+                check_plan(connection, query, str(path))
                 yield connection.sql(query), private_size
         except duckdb.Error as error:
             raise InvalidInput(f"{path}: {_line(error)}") from None
 
     def batches(columns: Sequence[str]) -> Iterator[Any]:
         with asked() as (rows, _):
-            yield from _arrow_batches(rows.to_arrow_reader(BATCH), columns)
+            yield from arrow_batches(rows, columns)
 
     with asked() as (rows, private_size):
         header = rows.columns
     return BatchReader(path, (path,), header, batches, private_size=private_size)
 
 
-def _check_plan(connection: Any, query: str, path: str) -> None:
+def check_plan(connection: Any, query: str, path: str) -> None:
     """Raise `InvalidInput` for a query whose plan, as written or as DuckDB betters it, has a step that mixes rows."""
     import json
 
@@ -209,14 +214,14 @@ def lazy_reader(frame: Any) -> BatchReader:
             yield from frame.select(list(columns)).collect_batches(chunk_size=BATCH, maintain_order=True)
 
         return BatchReader(name, (), frame.collect_schema().names(), batches)
-    return BatchReader(name, (), frame.columns, lambda columns: _arrow_batches(frame.to_arrow_reader(BATCH), columns))
+    return BatchReader(name, (), frame.columns, lambda columns: arrow_batches(frame, columns))
 
 
-def _arrow_batches(reader: Any, columns: Sequence[str]) -> Iterator[Any]:
-    """The batches of pyarrow's reader as tables."""
+def arrow_batches(relation: Any, columns: Sequence[str]) -> Iterator[Any]:
+    """The rows of a relation of DuckDB's, in the columns named, as tables of pyarrow's of at most `BATCH` each."""
     import pyarrow as pa
 
-    for batch in reader:
+    for batch in relation.to_arrow_reader(BATCH):
         yield pa.Table.from_batches([batch]).select(list(columns))
 
 
