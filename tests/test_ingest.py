@@ -245,10 +245,8 @@ def joined_files(names: list[str], records: list[Any], folder: Path) -> Reader:
     (folder / "joined").mkdir(exist_ok=True)
     csv_file()(names, records, folder / "joined")
     (folder / "joined" / "also.csv").write_text("".join(f"{n}\n" for n in ("n", *range(len(records)))))
-    given = ", ".join(["n", *(f"t.{name}" for name in names)])
-    return open_reader(
-        folder / "joined" / "*.csv", f"select {given} from t join also using (n) order by cast(n as int)"
-    )
+    query = f"select n, {', '.join(names)} from t join also using (n) order by cast(n as int)"
+    return open_reader(folder / "joined" / "*.csv", query)
 
 
 def pandas_csv(names: list[str], records: list[Any], _: Path) -> Any:

@@ -270,6 +270,8 @@ class _FileTable:
         others = [f"{name} ({', '.join(map(str, given[name]))})" for name, kind in types.items() if kind is None]
         self.left_out = f"columns that no query has, for their types: {', '.join(others)}" if others else ""
         self._types = {name: kind for name, kind in types.items() if kind is not None and name}
+        if not (self._types or reader.keyed):
+            raise InvalidInput(f"{reader.path}: {self.left_out or 'it has no column with a name'}")
         if reader.keyed:  # which keys there are may not decide what a name of the query means
             self._types = {**dict.fromkeys(named.names, pa.string()), **self._types}
 
