@@ -14,35 +14,12 @@ import narwhals.stable.v2 as nw
 
 from qrelease.data.sources.frames import FramePiece, FrameReader
 from qrelease.data.sources.progress import reading_bar
-from qrelease.data.sources.row_queries import check_row_by_row
+from qrelease.data.sources.row_queries import BATCH, MEMORY, arrow_batches, check_plan, check_row_by_row
 from qrelease.data.sources.stores import Place, as_source, files_at
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
-BATCH: Final = 1 << 18
-"""Rows that are held decoded at a time."""
-
-_ROW_BY_ROW: Final = frozenset(
-    {
-        "SEQ_SCAN",
-        "TABLE_SCAN",
-        "PROJECTION",
-        "FILTER",
-        "UNION",
-        "ORDER_BY",
-        "EMPTY_RESULT",
-        "CROSS_PRODUCT",
-        "HASH_JOIN",
-    }
-    | {"NESTED_LOOP_JOIN", "BLOCKWISE_NL_JOIN", "PIECEWISE_MERGE_JOIN", "IE_JOIN"}
-    | {"ARROW_SCAN", "PYTHON_ARROW_SCAN"}
-)
-"""Steps of DuckDB's plans each of whose rows is made of one row of every table."""
-
 _STREAM: Final = b"\xff\xff\xff\xff"  # before each message of a stream; a file begins with ARROW1
-
-MEMORY: Final = "512MB"
-"""What a query may hold in memory."""
 
 
 @final
@@ -170,26 +147,6 @@ def query_reader(path: Path, query: str) -> BatchReader:
     return BatchReader(path, (path,), header, batches, private_size=private_size)
 
 
-def check_plan(connection: Any, query: str, path: str) -> None:
-    """Raise `InvalidInput` for a query whose plan, as written or as DuckDB betters it, has a step that mixes rows."""
-    import json
-
-    def steps(plan: list[Any]) -> Iterator[str]:
-        for step in plan:
-            yield str(step["name"]).strip()
-            yield from steps(step["children"])
-
-    for setting in ("disable_optimizer", "enable_optimizer"):
-        connection.execute(f"pragma {setting}")
-        (_, plan), *_ = connection.execute(f"explain (format json) {query}").fetchall()
-        mixing = sorted(set(steps(json.loads(plan))) - _ROW_BY_ROW)
-        if mixing:
-            raise InvalidInput(
-                f"{path}: the query has a step {mixing[0]}, in which one record may change others: a query selects"
-                " columns, filters rows and joins tables; of persons, [person.derive] of the schema counts and sums"
-            )
-
-
 def frame_reader(frame: Any) -> BatchReader | FrameReader:
     """The reader of any data frame: of a lazy one a batch at a time."""
     return lazy_reader(frame) if is_lazy(frame) else FrameReader(frame)
@@ -215,14 +172,6 @@ def lazy_reader(frame: Any) -> BatchReader:
 
         return BatchReader(name, (), frame.collect_schema().names(), batches)
     return BatchReader(name, (), frame.columns, lambda columns: arrow_batches(frame, columns))
-
-
-def arrow_batches(relation: Any, columns: Sequence[str]) -> Iterator[Any]:
-    """The rows of a relation of DuckDB's, in the columns named, as tables of pyarrow's of at most `BATCH` each."""
-    import pyarrow as pa
-
-    for batch in relation.to_arrow_reader(BATCH):
-        yield pa.Table.from_batches([batch]).select(list(columns))
 
 
 def _line(error: BaseException) -> str:

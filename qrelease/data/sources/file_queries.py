@@ -28,11 +28,18 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes
 from qrelease.data.persons import KeyReader
-from qrelease.data.sources.batches import MEMORY, arrow_batches, check_plan
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoder import Encoder
 from qrelease.data.sources.frames import FramePiece
-from qrelease.data.sources.row_queries import check_nodes, parsed, table_name, tables_of
+from qrelease.data.sources.row_queries import (
+    MEMORY,
+    arrow_batches,
+    check_nodes,
+    check_plan,
+    parsed,
+    table_name,
+    tables_of,
+)
 from qrelease.data.sources.stores import Address, Place
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
@@ -379,7 +386,7 @@ def _taken(kinds: Sequence[Any]) -> Any:
     kind, *others = dict.fromkeys(plain or [pa.string()])
     numbers = is_type.is_integer(kind) or is_type.is_float32(kind) or is_type.is_float64(kind)
     texts = is_type.is_string(kind) or is_type.is_binary(kind)
-    moments = is_type.is_date32(kind) or is_type.is_timestamp(kind)
+    moments = is_type.is_date32(kind) or (is_type.is_timestamp(kind) and (kind.unit != "ns" or kind.tz is None))
     known = numbers or texts or moments or is_type.is_boolean(kind) or is_type.is_decimal128(kind)
     return kind if known and not others else None
 

@@ -19,6 +19,12 @@ from qrelease.errors import InvalidInput
 FILTERED: Final = "how many rows a query that filters or joins gives is private"
 """`Source.private_size` of the rows of a query whose number depends on what rows say."""
 
+BATCH: Final = 1 << 18
+"""Rows that are held decoded at a time."""
+
+MEMORY: Final = "512MB"
+"""What a query may hold in memory."""
+
 _EXPRESSIONS: Final = frozenset(
     {
         *("COLUMN_REF", "CONSTANT", "FUNCTION", "CASE", "COMPARISON", "CONJUNCTION", "CAST", "OPERATOR"),
@@ -44,6 +50,23 @@ _FUNCTIONS: Final = frozenset(
     }
 )
 """Functions of the values of one row, which give the same each time."""
+
+_ROW_BY_ROW: Final = frozenset(
+    {
+        "SEQ_SCAN",
+        "TABLE_SCAN",
+        "PROJECTION",
+        "FILTER",
+        "UNION",
+        "ORDER_BY",
+        "EMPTY_RESULT",
+        "CROSS_PRODUCT",
+        "HASH_JOIN",
+    }
+    | {"NESTED_LOOP_JOIN", "BLOCKWISE_NL_JOIN", "PIECEWISE_MERGE_JOIN", "IE_JOIN"}
+    | {"ARROW_SCAN", "PYTHON_ARROW_SCAN"}
+)
+"""Steps of DuckDB's plans each of whose rows is made of one row of every table."""
 
 _ABSENT: Final = ("group_expressions", "group_sets", "having", "sample", "qualify")
 """Parts of a select that have to be empty."""
@@ -83,6 +106,33 @@ def check_nodes(nodes: Sequence[Mapping[str, Any]], path: str) -> str:
                 " persons, [person.derive] of the schema counts and sums"
             )
     return FILTERED if any(node.get("where_clause") or node.get("type") == "JOIN" for node in nodes) else ""
+
+
+def check_plan(connection: Any, query: str, path: str) -> None:
+    """Raise `InvalidInput` for a query whose plan, as written or as DuckDB betters it, has a step that mixes rows."""
+
+    def steps(plan: list[Any]) -> Iterator[str]:
+        for step in plan:
+            yield str(step["name"]).strip()
+            yield from steps(step["children"])
+
+    for setting in ("disable_optimizer", "enable_optimizer"):
+        connection.execute(f"pragma {setting}")
+        (_, plan), *_ = connection.execute(f"explain (format json) {query}").fetchall()
+        mixing = sorted(set(steps(json.loads(plan))) - _ROW_BY_ROW)
+        if mixing:
+            raise InvalidInput(
+                f"{path}: the query has a step {mixing[0]}, in which one record may change others: a query selects"
+                " columns, filters rows and joins tables; of persons, [person.derive] of the schema counts and sums"
+            )
+
+
+def arrow_batches(relation: Any, columns: Sequence[str]) -> Iterator[Any]:
+    """The rows of a relation of DuckDB's, in the columns named, as tables of pyarrow's of at most `BATCH` each."""
+    import pyarrow as pa
+
+    for batch in relation.to_arrow_reader(BATCH):
+        yield pa.Table.from_batches([batch]).select(list(columns))
 
 
 def tables_read(query: str) -> frozenset[str]:
