@@ -774,7 +774,8 @@ def test_sources_agree_on_the_code_of_a_value(seed, tmp_path):
         if value is None or value != value or value in ("", "None", "NaN", "nan", "n/a"):
             continue  # a missing value has no spelling of its own in a file, and its words are missing to others
         without = "float32|sqlite" if isinstance(value, bool) else "float32"  # SQLite has 1 for a truth value
-        kept = [source for source in SOURCES if not re.search(without, source.lower())]
+        slow = SLOW_TO_OPEN if seed else ()
+        kept = [source for source in SOURCES if not re.search(without, source.lower()) and source not in slow]
         read = [suite.read(source, [value], domain) for source in kept]
         for codes in zip(*(r for r in read if r is not None), strict=True):
             compared += 1
