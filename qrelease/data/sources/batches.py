@@ -132,6 +132,7 @@ def query_reader(path: Path, query: str) -> BatchReader:
             if not path.exists():
                 raise InvalidInput(f"{path} cannot be read: there is no such file")
             with duckdb.connect(str(path), read_only=True, config=settings) as connection:
+                connection.execute("set enable_progress_bar = false")  # which goes to the standard output
                 private_size = check_row_by_row(connection, query, str(path))
                 check_plan(connection, query, str(path))
                 yield connection.sql(query), private_size

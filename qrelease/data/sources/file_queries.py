@@ -435,6 +435,7 @@ def _lock(connection: Any) -> None:
 
     with suppress(duckdb.Error):
         connection.execute("set TimeZone = 'UTC'")
+    connection.execute("set enable_progress_bar = false")  # which goes to the standard output
     connection.execute("set lock_configuration = true")
 
 
