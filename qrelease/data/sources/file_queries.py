@@ -217,10 +217,12 @@ class FileQueryReader:
                     connection.register(name, pa.RecordBatchReader.from_batches(schema, rows))
                 _lock(connection)
                 yield from arrow_batches(connection.sql(self._query), columns)
-        except (duckdb.Error, OSError, pa.ArrowException) as error:
+        except Exception as error:
             if failed:  # what a reader raised, which DuckDB tells in other words
                 raise failed[0] from None
-            raise InvalidInput(f"{self.path}: {_line(error)}") from None
+            if isinstance(error, duckdb.Error | OSError | pa.ArrowException):
+                raise InvalidInput(f"{self.path}: {_line(error)}") from None
+            raise
 
 
 @final
@@ -319,10 +321,9 @@ class _FileTable:
             columns = [cast("TypedPiece", piece).arrow(field.name).cast(field.type) for field in schema]
             held.append(pa.table(columns, schema=schema))
             if sum(map(len, held)) >= _ROWS:
-                yield from pa.concat_tables(held).combine_chunks().to_batches()
+                yield from _together(held)
                 held.clear()
-        if held:
-            yield from pa.concat_tables(held).combine_chunks().to_batches()
+        yield from _together(held)
 
     def check_header(self, known: Collection[str]) -> None:
         """Raise what the reader raises.
@@ -374,6 +375,15 @@ class _QueryPiece:
     def place(self, position: int) -> str:
         """What errors call a row, by its place in the piece."""
         return self._piece.place(position)
+
+
+def _together(tables: Sequence[Any]) -> Iterator[Any]:
+    """Tables of pyarrow's as record batches, of small ones one."""
+    import pyarrow as pa
+
+    if tables:
+        whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables).combine_chunks()
+        yield from whole.to_batches()
 
 
 def _taken(kinds: Sequence[Any]) -> Any:

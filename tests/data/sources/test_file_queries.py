@@ -16,7 +16,7 @@ from qrelease.data.domain import Attribute, Domain
 from qrelease.data.schema import to_toml
 from qrelease.data.schema_draft import draft
 from qrelease.data.sources.dialect import Dialect
-from qrelease.data.sources.file_queries import NamedColumns, table_called
+from qrelease.data.sources.file_queries import NamedColumns, file_query_reader, table_called
 from qrelease.data.sources.files import open_reader
 from qrelease.data.sources.row_queries import FILTERED, parsed
 from qrelease.data.table import Table
@@ -447,6 +447,33 @@ def test_which_columns_a_query_names():
         assert not named(query).bare
     assert named("select x.A as b from t x join u using (c)").names == ("x", "A", "c")
     assert named("select x from t x").row
+
+
+class Failing:
+    """A reader that is interrupted at its second piece."""
+
+    path, files, header, keyed, private_size = Path("t.csv"), (), ("age",), False, ""
+
+    def __init__(self, error):
+        self.error = error
+
+    def arrow_types(self):
+        return {"age": [pa.string()]}
+
+    def pieces(self, columns):
+        yield self
+        raise self.error
+
+    def arrow(self, column):
+        return pa.array(["20"] * (1 << 15))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError(), InvalidInput("t.csv line 3: x"), OSError("y")])
+def test_what_a_reader_raises_is_what_is_raised(error):
+    rows = file_query_reader(Path("t.csv"), [("t", lambda: Failing(error))], "select age from t", Dialect())
+    with pytest.raises(type(error)) as raised:
+        list(rows.pieces(["age"]))
+    assert raised.value is error
 
 
 def printed(script, *arguments, **environment):
