@@ -206,7 +206,7 @@ def draft(
         Of a CSV file: separator, quote, decimal mark and encoding, where it is not UTF-8 with commas, and its header,
         where it has none.
     query
-        Of a database: which of its records, as `Table.read` takes it.
+        Which records, as `Table.read` takes it.
 
     Returns
     -------

@@ -282,8 +282,10 @@ class Table:
         parent
             A file with one row for each person, which has the columns that the first has not: see `joined`.
         query
-            Of a DuckDB or SQLite file: the select that gives the records. It selects columns, filters rows and joins
-            tables. Of a SQLite file or a PostgreSQL server also the name of the table, which is no view.
+            The select that gives the records. It selects columns, filters rows and joins tables: those of a DuckDB or
+            SQLite file; any other file is a table that is called as the file is without its suffixes, with _ for what
+            is no letter, digit or _. Of a pattern each file is one, and `files` is all of them. Needs duckdb, but for
+            SQLite. Of a SQLite file or a PostgreSQL server also the name of the table, which is no view.
         dialect
             Of CSV files, the parent too: separator, quote, decimal mark and encoding, where they are not UTF-8 with
             commas; and the header of the records, where their file has none.

@@ -124,7 +124,7 @@ class TwoTables:
         schema : Schema
             Of the columns of both.
         query : str, optional
-            The SQL that gives the children, where `path` is a database.
+            The SQL that gives the children, as `Table.read` takes it.
 
         Returns
         -------

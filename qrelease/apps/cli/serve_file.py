@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from qrelease._util.texts import meant
-from qrelease.data.sources.files import SQLITE_SUFFIXES, files_of, is_remote
+from qrelease.data.sources.files import SQLITE_SUFFIXES, files_of, is_database, is_remote
 from qrelease.data.sources.row_queries import tables_read
 from qrelease.data.sources.sqlite_queries import tables_named
 from qrelease.data.sources.stores import places_at, public_name
@@ -105,8 +105,9 @@ class _TableParser(argparse.ArgumentParser):
 def _check_apart(path: Path, datasets: Mapping[str, argparse.Namespace]) -> None:
     """`InvalidInput` for a table or a ledger that two datasets have: its people would be charged twice, or once.
 
-    A file is a table of its own, be it one of many of a pattern or the parents of another one; so is each table that a
-    query of a database reads, be it a partition of another one. Two datasets may share their parents.
+    A file is a table of its own, be it one of many of a pattern, with a query or without, or the parents of another
+    one; so is each table that a query of a database reads, be it a partition of another one. Two datasets may share
+    their parents.
     """
     for option in ("ledger", "data"):
         seen: dict[object, str] = {}
@@ -130,7 +131,7 @@ def _tables(given: argparse.Namespace) -> set[object]:
     if isinstance(given.data, str):
         return set(_on_server(given.data, _TABLES, given.query)) or {(given.data, given.query)}
     files = [_place(file) for file in files_of(given.data) or [given.data]]
-    if given.query is None:
+    if given.query is None or not is_database(given.data):
         return set(files)
     of_sqlite = given.data.suffix.lower() in SQLITE_SUFFIXES
     tables = (tables_named if of_sqlite else tables_read)(given.query) or [given.query]

@@ -84,8 +84,10 @@ def query_option(parser: OptionParser) -> None:
     parser.add_argument(
         "--query",
         metavar="SQL",
-        help="where the data are in DuckDB or SQLite, the select statement that gives the records; where they are in"
-        " SQLite or PostgreSQL, the name of their table",
+        help="the select statement that gives the records, by DuckDB or, of a SQLite file, by SQLite; a file that is no"
+        " database is a table, called as the file is without its suffixes, with _ for what is no letter, digit or _; of"
+        " a pattern each file is one, and the table `files` is all of them; where the data are in SQLite or PostgreSQL,"
+        " the name of their table",
     )
 
 

@@ -5,7 +5,7 @@ A value's code is that of its text, as in a data frame (`data.spelling`), whatev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, final
@@ -14,33 +14,12 @@ import narwhals.stable.v2 as nw
 
 from qrelease.data.sources.frames import FramePiece, FrameReader
 from qrelease.data.sources.progress import reading_bar
-from qrelease.data.sources.row_queries import check_row_by_row
+from qrelease.data.sources.row_queries import BATCH, MEMORY, arrow_batches, check_plan, check_row_by_row
 from qrelease.data.sources.stores import Place, as_source, files_at
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
-BATCH: Final = 1 << 18
-"""Rows that are held decoded at a time."""
-
-_ROW_BY_ROW: Final = frozenset(
-    {
-        "SEQ_SCAN",
-        "TABLE_SCAN",
-        "PROJECTION",
-        "FILTER",
-        "UNION",
-        "ORDER_BY",
-        "EMPTY_RESULT",
-        "CROSS_PRODUCT",
-        "HASH_JOIN",
-    }
-    | {"NESTED_LOOP_JOIN", "BLOCKWISE_NL_JOIN", "PIECEWISE_MERGE_JOIN", "IE_JOIN"}
-)
-"""Steps of DuckDB's plans each of whose rows is made of one row of every table."""
-
 _STREAM: Final = b"\xff\xff\xff\xff"  # before each message of a stream; a file begins with ARROW1
-
-_MEMORY: Final = "512MB"
 
 
 @final
@@ -52,6 +31,7 @@ class BatchReader:
     header   the names of its columns
     batches  gives all rows, in order, in the columns named
     private_size why their number is private under every relation, as `Source.private_size`
+    types    those of its columns, as pyarrow has them, where a query may read it
     """
 
     keyed = False
@@ -64,9 +44,10 @@ class BatchReader:
         batches: Callable[[Sequence[str]], Iterator[Any]],
         *,
         private_size: str = "",
+        types: Mapping[str, Any] | None = None,
     ) -> None:
         self.path, self.files, self.header, self.private_size = path, files, tuple(header), private_size
-        self._batches = batches
+        self._batches, self._types = batches, types or {}
 
     def check_header(self, known: Collection[str] = ()) -> None:
         """Nothing separates the names."""
@@ -85,6 +66,10 @@ class BatchReader:
         for batch in self._batches(self.header):
             frame = nw.from_native(batch, eager_only=True)
             yield [[shown(value) for value in frame.get_column(name).to_list()] for name in self.header]
+
+    def arrow_types(self) -> dict[str, list[Any]]:
+        """The types of the columns, as the file has them."""
+        return {name: [kind] for name, kind in self._types.items()}
 
 
 def arrow_reader(path: Place) -> BatchReader:
@@ -118,8 +103,8 @@ def arrow_reader(path: Place) -> BatchReader:
                     yield whole.slice(first, BATCH)
 
     with opened() as file:
-        header = file.schema.names
-    return BatchReader(path, files_at(path), header, batches)
+        header, types = file.schema.names, {field.name: field.type for field in file.schema}
+    return BatchReader(path, files_at(path), header, batches, types=types)
 
 
 def query_reader(path: Path, query: str) -> BatchReader:
@@ -141,48 +126,26 @@ def query_reader(path: Path, query: str) -> BatchReader:
             raise InvalidInput(f"{path}: a query needs duckdb: pip install duckdb") from None
         settings: dict[str, str | bool | int | float | list[str]] = {
             "enable_external_access": "false",
-            "memory_limit": _MEMORY,
+            "memory_limit": MEMORY,
         }
         try:
             if not path.exists():
                 raise InvalidInput(f"{path} cannot be read: there is no such file")
             with duckdb.connect(str(path), read_only=True, config=settings) as connection:
-                statements = connection.extract_statements(query)
-                if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                    raise InvalidInput(f"{path}: --query takes one select")
+                connection.execute("set enable_progress_bar = false")  # which goes to the standard output
                 private_size = check_row_by_row(connection, query, str(path))
-                _check_plan(connection, query, str(path))
+                check_plan(connection, query, str(path))
                 yield connection.sql(query), private_size
         except duckdb.Error as error:
             raise InvalidInput(f"{path}: {_line(error)}") from None
 
     def batches(columns: Sequence[str]) -> Iterator[Any]:
         with asked() as (rows, _):
-            yield from _arrow_batches(rows.to_arrow_reader(BATCH), columns)
+            yield from arrow_batches(rows, columns)
 
     with asked() as (rows, private_size):
         header = rows.columns
     return BatchReader(path, (path,), header, batches, private_size=private_size)
-
-
-def _check_plan(connection: Any, query: str, path: str) -> None:
-    """Raise `InvalidInput` for a query whose plan, as written or as DuckDB betters it, has a step that mixes rows."""
-    import json
-
-    def steps(plan: list[Any]) -> Iterator[str]:
-        for step in plan:
-            yield str(step["name"]).strip()
-            yield from steps(step["children"])
-
-    for setting in ("disable_optimizer", "enable_optimizer"):
-        connection.execute(f"pragma {setting}")
-        (_, plan), *_ = connection.execute(f"explain (format json) {query}").fetchall()
-        mixing = sorted(set(steps(json.loads(plan))) - _ROW_BY_ROW)
-        if mixing:
-            raise InvalidInput(
-                f"{path}: the query has a step {mixing[0]}, in which one record may change others: a query selects"
-                " columns, filters rows and joins tables; of persons, [person.derive] of the schema counts and sums"
-            )
 
 
 def frame_reader(frame: Any) -> BatchReader | FrameReader:
@@ -209,15 +172,7 @@ def lazy_reader(frame: Any) -> BatchReader:
             yield from frame.select(list(columns)).collect_batches(chunk_size=BATCH, maintain_order=True)
 
         return BatchReader(name, (), frame.collect_schema().names(), batches)
-    return BatchReader(name, (), frame.columns, lambda columns: _arrow_batches(frame.to_arrow_reader(BATCH), columns))
-
-
-def _arrow_batches(reader: Any, columns: Sequence[str]) -> Iterator[Any]:
-    """The batches of pyarrow's reader as tables."""
-    import pyarrow as pa
-
-    for batch in reader:
-        yield pa.Table.from_batches([batch]).select(list(columns))
+    return BatchReader(name, (), frame.columns, lambda columns: arrow_batches(frame, columns))
 
 
 def _line(error: BaseException) -> str:

@@ -151,6 +151,12 @@ class CsvReader:
                 pass
             return reader.line_num
 
+    def arrow_types(self) -> dict[str, list[Any]]:
+        """All columns are of texts."""
+        import pyarrow as pa
+
+        return {name: [pa.string()] for name in self.header}
+
     @contextlib.contextmanager
     def _records(self) -> Iterator[Iterator[list[str]]]:
         """The rows, header first; whatever goes wrong while reading becomes one line."""
@@ -227,6 +233,12 @@ class CsvPiece:
     def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
         """What the reader makes (n,) of the keys in a column."""
         return reader.text_codes(map(itemgetter(self.places[column]), self.chunk.rows), self.place)
+
+    def arrow(self, column: str) -> Any:
+        """The texts (n,) of a column, as they stand in the file."""
+        import pyarrow as pa
+
+        return pa.array(map(itemgetter(self.places[column]), self.chunk.rows), pa.string())
 
     def place(self, position: int) -> str:
         """What errors call a record, by its place in the piece."""

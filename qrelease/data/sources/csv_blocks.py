@@ -64,6 +64,10 @@ class BlockCsvReader:
         """All columns of each chunk."""
         return self._plain.texts()
 
+    def arrow_types(self) -> dict[str, list[Any]]:
+        """All columns are of texts."""
+        return self._plain.arrow_types()
+
     def pieces(self, columns: Sequence[str]) -> Iterator[BlockPiece | CsvPiece]:
         """The records, by their bytes as long as these are plain, and then by Python."""
         read, whole, dialect = 0, False, self._dialect
@@ -225,6 +229,20 @@ class BlockPiece:
     def texts(self, column: str) -> list[str]:
         """The texts (n,) of a column."""
         return cell_texts(*self.cells.column(column), self._reader.dialect.quote)
+
+    def arrow(self, column: str) -> Any:
+        """The texts (n,) of a column, as they stand in the file."""
+        import pyarrow as pa
+
+        block, starts, ends = self.cells.column(column)
+        quote = self._reader.dialect.quote.encode()
+        if quote and quote * 2 in block:  # perhaps a quote in a text, which stands there once
+            return pa.array(self.texts(column), pa.string())
+        sizes = ends - starts
+        offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(sizes, dtype=np.int32)])
+        taken = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1], dtype=np.int32)
+        data = np.frombuffer(block, np.uint8)[taken]
+        return pa.StringArray.from_buffers(len(sizes), pa.py_buffer(offsets), pa.py_buffer(data))
 
     def place(self, position: int) -> str:
         """What errors call a record, by its place in the piece."""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +89,24 @@ class Piece(Protocol):
         """
 
 
+class TypedPiece(Piece, Protocol):
+    """A piece of a source that a query may read."""
+
+    def arrow(self, column: str) -> Any:
+        """The values of a column.
+
+        Parameters
+        ----------
+        column : str
+            Its name in the header.
+
+        Returns
+        -------
+        pyarrow.Array or pyarrow.ChunkedArray, shape (n,)
+            Texts, where the source has no types of its own. Private.
+        """
+
+
 class Reader(Protocol):
     """A source of records.
 
@@ -143,6 +161,19 @@ class Reader(Protocol):
 
     def texts(self) -> Iterator[Iterable[Iterable[str]]]:
         """All columns of some records as texts, for a draft."""
+
+
+class TypedReader(Reader, Protocol):
+    """A source of records that a query may read: its pieces are each a `TypedPiece`."""
+
+    def arrow_types(self) -> dict[str, list[Any]]:
+        """The types of the columns.
+
+        Returns
+        -------
+        dict of list of pyarrow.DataType
+            By the name of a column, the types that its values have: one, or several in different files.
+        """
 
 
 @final

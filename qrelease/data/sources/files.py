@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from glob import glob, has_magic
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from qrelease.data.sources.stores import (
     Address,
+    Place,
     StoredObject,
     UnchangedReader,
     found_objects,
@@ -25,7 +28,7 @@ from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
     from qrelease.data.sources.dialect import Dialect
-    from qrelease.data.sources.encoding import Reader
+    from qrelease.data.sources.encoding import Reader, TypedReader
 
 _SMALL = 1 << 21  # bytes of a CSV file that Python has read before numba is loaded
 _PACKING = 8  # by about so much are CSV files compressed
@@ -76,66 +79,80 @@ def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect:
 
     Parquet, Arrow, JSON lines, SQLite and DuckDB by the suffix, which the last two need a `query` for; else CSV, which
     `dialect` is for. Of a URL of an object store or a web server the same, but for databases (`stores`). Or of an
-    address `postgresql://…`. Raises `InvalidInput` as that reader does.
+    address `postgresql://…`. A `query` of other files than databases is one of `file_queries`. Raises `InvalidInput` as
+    that reader does.
     """
-    from qrelease.data.sources.batches import arrow_reader, query_reader
+    from qrelease.data.sources.batches import query_reader
     from qrelease.data.sources.databases import postgres_reader, sqlite_reader
-    from qrelease.data.sources.json_lines import JsonLinesReader
-    from qrelease.data.sources.many import ManyReader
-    from qrelease.data.sources.parquet import ParquetReader
 
     if is_remote(path):
         return _remote_reader(str(path), query, dialect)
     path = local_path(path)
     place, suffix = Path(path), unpacked(path).suffix.lower()
-    if dialect is not None and (is_server(path) or query is not None or suffix in _NOT_CSV):
+    if dialect is not None and (is_server(path) or suffix in _NOT_CSV):
         named = "records on a server" if is_server(path) else path  # whose address may have a password
         raise InvalidInput(f"{named}: {_OF_CSV}")
     if is_server(path):
         return postgres_reader(str(path), query)
     if suffix in SQLITE_SUFFIXES:
         return sqlite_reader(place, query)
-    if query is not None or suffix in DATABASE_SUFFIXES:
+    if suffix in DATABASE_SUFFIXES:
         if query is None:
             raise InvalidInput(f"{path}: say which of its records with --query")
-        if suffix not in DATABASE_SUFFIXES:
-            known = ", ".join((*DATABASE_SUFFIXES, *SQLITE_SUFFIXES))
-            raise InvalidInput(f"{path}: a query needs a file of DuckDB or SQLite, {known}")
         return query_reader(place, query)
-    if is_pattern(path):
-        return ManyReader(place, [open_reader(file, dialect=dialect) for file in each_of(place)])
-    if is_parquet(path):
-        return ParquetReader(path)
-    if suffix in ARROW_SUFFIXES:
-        return arrow_reader(place)
-    return JsonLinesReader(path) if suffix in JSON_SUFFIXES else csv_reader(path, dialect)
+    return _reader_of(place, files_of(place), query, dialect, many=is_pattern(path))
 
 
 def _remote_reader(url: str, query: str | None, dialect: Dialect | None) -> Reader:
     """The reader of the object that a URL names, or of all objects of a pattern."""
+    name = public_name(url)
+    if is_database(name):
+        raise InvalidInput(f"{name}: a database is read from a file of this machine: copy it here")
+    stored = found_objects(url)
+    return _reader_of(Address(name) if is_many(url) else stored[0], stored, query, dialect, many=is_many(url))
+
+
+def _reader_of(
+    place: Place | Address, files: Sequence[Place], query: str | None, dialect: Dialect | None, *, many: bool
+) -> Reader:
+    """The reader of a file that is no database, of many, or of the rows that a query gives of it or of them."""
+    from qrelease.data.sources.many import ManyReader
+
+    def all_files() -> TypedReader:
+        return ManyReader(place, [_file_reader(file, dialect) for file in files])
+
+    if not files:
+        raise InvalidInput(f"no file has a name like {place}")
+    if query is None:
+        return all_files() if many else _file_reader(files[0], dialect)
+    from qrelease.data.sources.csv import PLAIN
+    from qrelease.data.sources.file_queries import ALL_FILES, file_query_reader, table_called
+
+    openers: list[tuple[str, Callable[[], TypedReader]]] = [
+        (table_called(_bare(file)), partial(_file_reader, file, dialect)) for file in files
+    ]
+    openers += [(ALL_FILES, all_files)] if many else []
+    return file_query_reader(place, openers, query, dialect or PLAIN)
+
+
+def _file_reader(file: Place, dialect: Dialect | None) -> TypedReader:
+    """The reader of a file, or of an object of a store, that is no database."""
     from qrelease.data.sources.batches import arrow_reader
     from qrelease.data.sources.json_lines import JsonLinesReader
-    from qrelease.data.sources.many import ManyReader
     from qrelease.data.sources.parquet import ParquetReader
 
-    name = public_name(url)
-    if query is not None or is_database(name):
-        raise InvalidInput(f"{name}: a database is read from a file of this machine: copy it here")
-
-    def reader(stored: StoredObject) -> UnchangedReader:
-        suffix = unpacked(stored.name).suffix.lower()
-        if dialect is not None and suffix in _NOT_CSV:
-            raise InvalidInput(f"{stored}: {_OF_CSV}")
-        if stored.suffix.lower() in PARQUET_SUFFIXES:
-            found: Reader = ParquetReader(stored)
-        elif suffix in ARROW_SUFFIXES:
-            found = arrow_reader(stored)
-        else:
-            found = JsonLinesReader(stored) if suffix in JSON_SUFFIXES else csv_reader(stored, dialect)
-        return UnchangedReader(found, stored)
-
-    readers = [reader(stored) for stored in found_objects(url)]
-    return ManyReader(Address(name), readers) if is_many(url) else readers[0]
+    suffix = unpacked(file.name).suffix.lower()
+    if is_database(file.name):
+        raise InvalidInput(f"{file}: a database is read by itself, by a query of its own")
+    if dialect is not None and suffix in _NOT_CSV:
+        raise InvalidInput(f"{file}: {_OF_CSV}")
+    if file.suffix.lower() in PARQUET_SUFFIXES:
+        found: TypedReader = ParquetReader(file)
+    elif suffix in ARROW_SUFFIXES:
+        found = arrow_reader(file)
+    else:
+        found = JsonLinesReader(file) if suffix in JSON_SUFFIXES else csv_reader(file, dialect)
+    return UnchangedReader(found, file) if isinstance(file, StoredObject) else found
 
 
 def is_pattern(path: str | os.PathLike[str]) -> bool:
@@ -173,7 +190,7 @@ def unpacked(path: str | os.PathLike[str]) -> Path:
     return Path(path).with_suffix("") if Path(path).suffix.lower() in PACKED_SUFFIXES else Path(path)
 
 
-def csv_reader(path: str | os.PathLike[str] | StoredObject, dialect: Dialect | None = None) -> Reader:
+def csv_reader(path: str | os.PathLike[str] | StoredObject, dialect: Dialect | None = None) -> TypedReader:
     """The reader of a CSV file: by blocks of bytes where that is sooner; both read the same."""
     from qrelease.data.sources.csv import PLAIN, CsvReader
 
@@ -201,7 +218,12 @@ def dataset_name(path: str | os.PathLike[str]) -> str:
     path = local_path(path)
     if is_pattern(path):
         raise InvalidInput(f"{path} are many files: give their dataset a name, by --dataset")
-    name = Path(path).resolve()
+    return _bare(Path(path).resolve())
+
+
+def _bare(file: Place) -> str:
+    """The name of a file without its suffixes."""
+    name = Path(file.name)
     while name.suffix.lower() in SUFFIXES:
         name = name.with_suffix("")
     return name.name

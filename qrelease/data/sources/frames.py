@@ -174,6 +174,10 @@ class FramePiece:
             return reader.whole_codes(keys.to_numpy(), self.place)
         return reader.codes(keys.to_list(), self.place)
 
+    def arrow(self, column: str) -> Any:
+        """The values (n,) of a column, of a type of pyarrow's."""
+        return self._frame.get_column(self._names[column]).to_arrow()
+
     def place(self, position: int) -> str:
         """What errors call a record, by its place in the piece."""
         return f"{self._source} row {self._first + position} (from 0)"

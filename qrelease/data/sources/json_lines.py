@@ -18,7 +18,7 @@ from qrelease.data.sources.compression import READ_ERRORS, error_text, open_byte
 from qrelease.data.sources.encoder import Encoder
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.sources.stores import Place, StoredObject, files_at, placed
-from qrelease.data.spelling import shown
+from qrelease.data.spelling import shown, text_of
 from qrelease.errors import InvalidInput
 
 _CHUNK = 1 << 12
@@ -65,6 +65,12 @@ class JsonLinesReader:
         for piece in self.pieces(self.header):
             yield [[shown(record.get(name)) for _, record in piece.records] for name in self.header]
 
+    def arrow_types(self) -> dict[str, list[Any]]:
+        """All columns are of texts."""
+        import pyarrow as pa
+
+        return {key: [pa.string()] for key in self.header}
+
     def _records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Each object, after the number of its line."""
         number = 0
@@ -110,6 +116,17 @@ class JsonPiece:
     def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
         """What the reader makes (n,) of the keys in a column."""
         return reader.codes([record.get(column) for _, record in self.records], self.place)
+
+    def arrow(self, column: str) -> Any:
+        """The texts (n,) of the values of a key, null where an object has it not. `InvalidInput` for one without."""
+        import pyarrow as pa
+
+        found: list[str | None] = []
+        try:
+            found.extend(text_of(record.get(column)) for _, record in self.records)
+        except InvalidInput as error:
+            raise InvalidInput(f"{self.place(len(found))}: column {column!r}: {error}") from None
+        return pa.array(found, pa.string())
 
     def place(self, position: int) -> str:
         """What errors call a record, by its place in the piece."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from qrelease.data.sources.stores import Address, Place
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from qrelease.data.sources.encoding import Piece, Reader
+    from qrelease.data.sources.encoding import Piece, Reader, TypedPiece, TypedReader
 
 
 @final
@@ -61,6 +61,15 @@ class ManyReader:
                 blank = [""] * (len(list(columns[0])) if columns else 0)
                 yield [columns[places[name]] if name in places else blank for name in self.header]
 
+    def arrow_types(self) -> dict[str, list[Any]]:
+        """The types that the columns have, each in the files in which it is."""
+        found: dict[str, list[Any]] = {}
+        for reader in self._readers:
+            for name, types in cast("TypedReader", reader).arrow_types().items():
+                known = found.setdefault(name.strip(), [])
+                known += [kind for kind in types if kind not in known]
+        return found
+
 
 @final
 class _Named:
@@ -76,6 +85,10 @@ class _Named:
     def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
         """What the reader makes (n,) of the keys in a column."""
         return self._piece.persons(reader, self._names.get(column, column))
+
+    def arrow(self, column: str) -> Any:
+        """The values (n,) of a column."""
+        return cast("TypedPiece", self._piece).arrow(self._names.get(column, column))
 
     def place(self, position: int) -> str:
         """What errors call a record, by its place in the piece."""

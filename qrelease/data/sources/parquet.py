@@ -57,6 +57,11 @@ class ParquetReader:
         for batch in self.batches():
             yield [_shown(column) for column in batch.columns]
 
+    def arrow_types(self) -> dict[str, list[Any]]:
+        """The types of the columns, as the file has them."""
+        with self._file() as file:
+            return {field.name: [field.type] for field in file.schema_arrow}
+
     @contextlib.contextmanager
     def _file(self, texts: Sequence[str] | None = None) -> Iterator[Any]:
         """The file, of which columns of texts, among those named, keep the dictionary that they are stored with.

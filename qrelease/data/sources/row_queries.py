@@ -10,7 +10,7 @@ functions, views, macros and generated columns, and `rowid`, which tells how man
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -18,6 +18,12 @@ from qrelease.errors import InvalidInput
 
 FILTERED: Final = "how many rows a query that filters or joins gives is private"
 """`Source.private_size` of the rows of a query whose number depends on what rows say."""
+
+BATCH: Final = 1 << 18
+"""Rows that are held decoded at a time."""
+
+MEMORY: Final = "512MB"
+"""What a query may hold in memory."""
 
 _EXPRESSIONS: Final = frozenset(
     {
@@ -45,6 +51,23 @@ _FUNCTIONS: Final = frozenset(
 )
 """Functions of the values of one row, which give the same each time."""
 
+_ROW_BY_ROW: Final = frozenset(
+    {
+        "SEQ_SCAN",
+        "TABLE_SCAN",
+        "PROJECTION",
+        "FILTER",
+        "UNION",
+        "ORDER_BY",
+        "EMPTY_RESULT",
+        "CROSS_PRODUCT",
+        "HASH_JOIN",
+    }
+    | {"NESTED_LOOP_JOIN", "BLOCKWISE_NL_JOIN", "PIECEWISE_MERGE_JOIN", "IE_JOIN"}
+    | {"ARROW_SCAN", "PYTHON_ARROW_SCAN"}
+)
+"""Steps of DuckDB's plans each of whose rows is made of one row of every table."""
+
 _ABSENT: Final = ("group_expressions", "group_sets", "having", "sample", "qualify")
 """Parts of a select that have to be empty."""
 
@@ -57,9 +80,23 @@ def check_row_by_row(connection: Any, query: str, path: str) -> str:
     connection  DuckDB's, of the file
     path        what errors call it
     """
-    nodes = _parsed(connection, query)
+    nodes = parsed(connection, query, path)
+    private_size = check_nodes(nodes, path)
+    _check_names(connection, nodes, path)
+    return private_size
+
+
+def parsed(connection: Any, query: str, path: str) -> list[Mapping[str, Any]]:
+    """All nodes of the tree of a query. Raises `InvalidInput` where it is no single select."""
+    statements = connection.extract_statements(query)
+    nodes = _parsed(connection, query) if len(statements) == 1 and statements[0].type.name == "SELECT" else []
     if not nodes:
         raise InvalidInput(f"{path}: --query takes one select")
+    return nodes
+
+
+def check_nodes(nodes: Sequence[Mapping[str, Any]], path: str) -> str:
+    """As `check_row_by_row`, of a query that names only tables, and functions of DuckDB's own."""
     for node in nodes:
         found = _refused(node)
         if found:
@@ -68,8 +105,34 @@ def check_row_by_row(connection: Any, query: str, path: str) -> str:
                 " query selects columns, filters rows, joins different tables and takes functions of one row; of"
                 " persons, [person.derive] of the schema counts and sums"
             )
-    _check_names(connection, nodes, path)
     return FILTERED if any(node.get("where_clause") or node.get("type") == "JOIN" for node in nodes) else ""
+
+
+def check_plan(connection: Any, query: str, path: str) -> None:
+    """Raise `InvalidInput` for a query whose plan, as written or as DuckDB betters it, has a step that mixes rows."""
+
+    def steps(plan: list[Any]) -> Iterator[str]:
+        for step in plan:
+            yield str(step["name"]).strip()
+            yield from steps(step["children"])
+
+    for setting in ("disable_optimizer", "enable_optimizer"):
+        connection.execute(f"pragma {setting}")
+        (_, plan), *_ = connection.execute(f"explain (format json) {query}").fetchall()
+        mixing = sorted(set(steps(json.loads(plan))) - _ROW_BY_ROW)
+        if mixing:
+            raise InvalidInput(
+                f"{path}: the query has a step {mixing[0]}, in which one record may change others: a query selects"
+                " columns, filters rows and joins tables; of persons, [person.derive] of the schema counts and sums"
+            )
+
+
+def arrow_batches(relation: Any, columns: Sequence[str]) -> Iterator[Any]:
+    """The rows of a relation of DuckDB's, in the columns named, as tables of pyarrow's of at most `BATCH` each."""
+    import pyarrow as pa
+
+    for batch in relation.to_arrow_reader(BATCH):
+        yield pa.Table.from_batches([batch]).select(list(columns))
 
 
 def tables_read(query: str) -> frozenset[str]:
@@ -82,12 +145,12 @@ def tables_read(query: str) -> frozenset[str]:
     import duckdb
 
     with duckdb.connect() as connection:
-        return frozenset(_name(node) for node in _parsed(connection, query) if node.get("type") == "BASE_TABLE")
+        return frozenset(map(table_name, tables_of(_parsed(connection, query))))
 
 
 def _parsed(connection: Any, query: str) -> list[Mapping[str, Any]]:
     """All nodes of the tree of a query; none where it is no single select."""
-    (text,) = connection.execute("select json_serialize_sql(?::varchar)", [query]).fetchone()
+    ((text,),) = connection.execute("select json_serialize_sql(?::varchar)", [query]).fetchall()
     tree = json.loads(text)
     if tree.get("error") or len(tree.get("statements", ())) != 1:
         return []
@@ -162,14 +225,20 @@ def _twice(parts: Sequence[Any]) -> str | None:
     """A table that several parts of a join or of a union name; None where there is none."""
     seen: set[str] = set()
     for part in parts:
-        named = {_name(node) for node in _nodes(part) if node.get("type") == "BASE_TABLE"}
+        named = set(map(table_name, tables_of(_nodes(part))))
         if named & seen:
             return min(named & seen)
         seen |= named
     return None
 
 
-def _name(table: Mapping[str, Any]) -> str:
+def tables_of(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The nodes that name a table."""
+    return [node for node in nodes if node.get("type") == "BASE_TABLE"]
+
+
+def table_name(table: Mapping[str, Any]) -> str:
+    """The name of a table that a node names, in small letters."""
     return str(table["table_name"]).lower()
 
 
@@ -184,12 +253,12 @@ def _check_names(connection: Any, nodes: list[Mapping[str, Any]], path: str) -> 
     if any(node.get("class") == "FUNCTION" for node in nodes):  # to list all functions takes a while
         own = "select function_name from duckdb_functions() where not internal"
         macros = {name.lower() for (name,) in connection.execute(own).fetchall()}
+    for node in tables_of(nodes):
+        name = table_name(node)
+        if name not in tables or name in views:
+            raise InvalidInput(f"{path}: {node['table_name']} is not a table of the file: name tables, not views")
+        if name in generated:
+            raise InvalidInput(f"{path}: table {node['table_name']} has generated columns, which may mix rows")
     for node in nodes:
-        if node.get("type") == "BASE_TABLE":
-            name = _name(node)
-            if name not in tables or name in views:
-                raise InvalidInput(f"{path}: {node['table_name']} is not a table of the file: name tables, not views")
-            if name in generated:
-                raise InvalidInput(f"{path}: table {node['table_name']} has generated columns, which may mix rows")
         if node.get("class") == "FUNCTION" and node["function_name"].lower() in macros:
             raise InvalidInput(f"{path}: {node['function_name']} is a macro of the file, which may mix rows")

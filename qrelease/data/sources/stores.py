@@ -17,13 +17,13 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from qrelease.data.sources.encoding import Piece, Reader
+    from qrelease.data.sources.encoding import Piece, Reader, TypedReader
 
 STORES: Final = ("s3", "gs")
 
@@ -216,6 +216,10 @@ class UnchangedReader:
         """All columns of some records as texts."""
         yield from self._reader.texts()
         self._stored.check_unchanged()
+
+    def arrow_types(self) -> dict[str, list[Any]]:
+        """The types of the columns."""
+        return cast("TypedReader", self._reader).arrow_types()
 
 
 def _split(url: str) -> SplitResult:

@@ -50,6 +50,12 @@ def test_a_copy_by_another_name_is_the_same_data(served, tmp_path):
     [
         ('"part-*.csv"', '"part-1.csv"', "datasets people and staff have the same data"),
         ('"part-*.csv"', '"part-?.csv"', "datasets people and staff have the same data"),
+        ('"part-*.csv"\nquery = "from part_1"', '"part-1.csv"', "datasets people and staff have the same data"),
+        (
+            '"part-*.csv"\nquery = "from part_1"',
+            '"part-2.csv"\nquery = "select sex from part_2"',
+            "datasets people and staff have the same data",
+        ),
         ('"part-1.csv"\nparent = "staff.csv"', '"staff.csv"', "the parents of dataset people are the data of staff"),
         (
             '"people.csv"',

@@ -48,6 +48,11 @@ def sources(tmp_path):
         "json": lambda schema: Table.read(tmp_path / "t.jsonl", schema),
         "duckdb": lambda schema: Table.read(tmp_path / "t.duckdb", schema, query=query),
         "sqlite": lambda schema: Table.read(tmp_path / "t.sqlite", schema, query="visits"),
+        "csv, a query": lambda schema: Table.read(tmp_path / "t.csv", schema, query="select * from t"),
+        "parquet, a query": lambda schema: Table.read(tmp_path / "part-*.parquet", schema, query="from files"),
+        "arrow, a query": lambda schema: Table.read(tmp_path / "t.arrow", schema, query="select id, age, ward from t"),
+        "arrow stream, a query": lambda schema: Table.read(tmp_path / "t.arrows", schema, query="from t"),
+        "json, a query": lambda schema: Table.read(tmp_path / "t.jsonl", schema, query="select id, ward, age from t"),
         "polars": lambda schema: Table.from_frame(pl.LazyFrame(FRAME), schema),
         "relation": lambda schema: Table.from_frame(relation, schema),
     }

@@ -97,7 +97,7 @@ def test_a_large_file_is_read_by_blocks_and_a_small_one_by_lines(suffix, tmp_pat
     [
         ("t.parquet", {"dialect": Dialect(separator=";")}, "are for CSV files"),
         ("t.jsonl.gz", {"dialect": Dialect(separator=";")}, "are for CSV files"),
-        ("t.csv", {"query": "select 1"}, "a query needs a file of DuckDB or SQLite"),
+        ("t.parquet", {"query": "select 1 from t", "dialect": Dialect(separator=";")}, "are for CSV files"),
         ("t.duckdb", {}, "say which of its records with --query"),
         ("none-*.csv", {}, "no file has a name like"),
         ("none.csv", {}, "none.csv cannot be read"),

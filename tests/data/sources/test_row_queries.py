@@ -104,8 +104,6 @@ def test_an_error_names_the_row_and_a_database_needs_a_query(database):
         Table.read(database, domain, query="select ward from visits")
     with pytest.raises(InvalidInput, match="--query"):
         Table.read(database, domain)
-    with pytest.raises(InvalidInput, match="a query needs a file of DuckDB"):
-        Table.read("t.csv", domain, query="select 1")
     with pytest.raises(InvalidInput, match="no such file"):
         Table.read("nowhere.duckdb", domain, query="select 1")
 

@@ -295,7 +295,7 @@ def test_patterns_queries_and_dialects_are_for_what_has_them(web, folder):
     with pytest.raises(InvalidInput, match="does not say which files it has"):
         Table.read(web.at("part-*.parquet"), DOMAIN)
     with pytest.raises(InvalidInput, match="a database is read from a file of this machine"):
-        Table.read(web.at("t.csv"), DOMAIN, query="t")
+        Table.read(web.at("t.sqlite"), DOMAIN, query="t")
     with pytest.raises(InvalidInput, match="are for CSV files"):
         Table.read(web.at("t.parquet"), DOMAIN, dialect=Dialect(";"))
     (folder / "semicolons.csv").write_bytes(csv_bytes().replace(b",", b";"))
