@@ -17,7 +17,7 @@ from qrelease.inference.nets import small_databases
 from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Session
 from qrelease.mechanisms.simulation import ask
 
-EPSILONS = [0.1, 0.5, 2.0, 8.0]
+EPSILONS = [0.1, 1.0, 10.0]
 DELTA = 1e-9
 
 

@@ -10,7 +10,7 @@ import sys
 import qrelease as qr
 from qrelease.data.bundled import adult
 
-COLUMNS = ["workclass", "education", "marital-status", "occupation", "relationship", "sex", "income"]
+COLUMNS = ["workclass", "marital-status", "occupation", "sex", "income"]
 
 
 def main(picture: str) -> None:

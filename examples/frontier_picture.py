@@ -18,7 +18,7 @@ from qrelease.inference.residuals import ResidualPlan
 from qrelease.mechanisms.base import Mechanism
 from qrelease.noise.calibration import analytic_gaussian_sigma
 
-EPSILONS = [0.1, 0.5, 2.0, 8.0]
+EPSILONS = [0.1, 1.0, 10.0]
 DELTA = 1e-9
 NAMES = {"laplace": "Laplace", "gaussian": "Gaussian", "mwem": "MWEM", "maxent": "MaxEnt"}
 

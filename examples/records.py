@@ -34,7 +34,7 @@ def main() -> None:
     rule = f"age = {YOUNG} and income = {RICH}"
     table = made_up(rule)
     workload = qr.Workload.marginals(table.domain, 2)
-    mechanism, cost = qr.FittedRecords(order=2, weighted_records=1 << 14), qr.ApproxDP(1.0, 1e-9)
+    mechanism, cost = qr.FittedRecords(order=2, weighted_records=1 << 13), qr.ApproxDP(1.0, 1e-9)
     print(f"{len(workload.sets)} marginals over 2^{np.log2(np.array(table.domain.shape, float)).sum():.0f} cells")
     print(f"about {mechanism.seconds(workload, cost, ROWS):.0f} s, {mechanism.memory(workload) / 2**20:.0f} MiB")
 

@@ -640,12 +640,12 @@ EVERY = ("",)
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_no_record_moves_the_person_of_another(source, tmp_path):
-    Suite(whose, tmp_path, EVERY).run(source, 100, 3)
+    Suite(whose, tmp_path, EVERY).run(source, 50, 3)
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_no_record_moves_the_category_to_be_learned_of_another(source, tmp_path):
-    Suite(learned, tmp_path).run(source, 100, 4)
+    Suite(learned, tmp_path).run(source, 50, 4)
 
 
 @pytest.mark.slow
@@ -763,18 +763,17 @@ def test_values_that_are_no_texts_are_refused_one_by_one_where_the_schema_says_h
                 Table.from_frame(pd.DataFrame({"c0": pd.Series(column, dtype=object)}), Domain((attribute,)))
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_sources_agree_on_the_code_of_a_value(seed, tmp_path):
+def test_sources_agree_on_the_code_of_a_value(tmp_path):
     """A value that several sources hold as it is has one code in all of them, or is refused."""
-    rng, compared = np.random.default_rng(seed), 0
+    rng, compared = np.random.default_rng(0), 0
     suite = Suite(product, tmp_path)
     domain = Domain(tuple(random_attribute(rng, f"c{i}") for i in range(8)))
     values = [*NUMBERS, *FLIPS[:7], *TEXTS, *DATES, *MOMENTS]
-    for value in [values[i] for i in rng.permutation(len(values))[:30]]:
+    for turn, value in enumerate(values[i] for i in rng.permutation(len(values))[:30]):
         if value is None or value != value or value in ("", "None", "NaN", "nan", "n/a"):
             continue  # a missing value has no spelling of its own in a file, and its words are missing to others
         without = "float32|sqlite" if isinstance(value, bool) else "float32"  # SQLite has 1 for a truth value
-        slow = SLOW_TO_OPEN if seed else ()
+        slow = SLOW_TO_OPEN if turn % 5 else ()
         kept = [source for source in SOURCES if not re.search(without, source.lower()) and source not in slow]
         read = [suite.read(source, [value], domain) for source in kept]
         for codes in zip(*(r for r in read if r is not None), strict=True):

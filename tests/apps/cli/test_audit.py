@@ -90,7 +90,7 @@ def test_audit_convicts_a_function_of_ones_own(folder: Path, capsys: pytest.Capt
 
 def test_a_mechanism_of_ones_own_is_audited_by_its_name(own: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--epsilon", "1", "--samples", "1000", "--insecure-seed", "1"]
-    assert main(["audit", f"{own}:Own", *words]) == 0
+    assert main(["audit", f"{own}:Unfitted", *words]) == 0
     assert capsys.readouterr().out.startswith("acquitted")
     assert main(["audit", f"{own}:Sized", *words]) == 2
     assert "name an object of your module instead" in capsys.readouterr().err
