@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -179,7 +180,11 @@ def _understood(domain: Domain, where: str, text: str) -> NumericQuestion | str:
 
     if NumericQuestion.spells(text, domain.names):
         return _question(domain, text, where)
-    parse(text, domain)
+    try:
+        parse(text, domain)
+    except InvalidInput as wrong:
+        question = "" if re.search("[=<>]", text) else NumericQuestion.meant(domain, text)
+        raise InvalidInput(f"{wrong}{f' (did you mean {question}?)' if question else ''}") from None
     return text
 
 
