@@ -37,7 +37,7 @@ from qrelease.inference.small_areas import TableNoise, shrunk_counts, shrunk_mea
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_by_cells, needs_of
-from qrelease.queries.numeric import CellValues, NumericQuestion, cell_quantiles, only_bounds
+from qrelease.queries.numeric import CellValues, NumericQuestion, at_a_bound, cell_quantiles, only_bounds
 
 if TYPE_CHECKING:
     from qrelease.inference.sums_plan import PlannedTable
@@ -167,6 +167,11 @@ class NumberTable:
     def bounded(self) -> Mask:
         """Whether the interval of `model` is all that the column's bounds allow, (k,): see `only_bounds`."""
         return only_bounds(self.model_low, self.model_high, self.question.limits)
+
+    @property
+    def at_bound(self) -> Mask:
+        """Whether noise moved `model` to a bound, (k,): see `at_a_bound`."""
+        return at_a_bound(self.question, self.model, self.model_low, self.model_high)
 
     def difference(self, first: int, second: int) -> Interval:
         """What the group on the first line has more than that on the second, with its own interval.

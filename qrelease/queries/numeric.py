@@ -702,6 +702,27 @@ def only_bounds(low: Floats, high: Floats, limits: tuple[float, float]) -> Mask:
     return found
 
 
+AT_A_BOUND: Final = "noise moved the value to a bound of the column: only the interval says something"
+"""What is noted of a number of which `at_a_bound` is true."""
+
+_WIDE: Final = 0.1  # the part of what limits allow, from which on an interval is wide
+
+
+def at_a_bound(question: NumericQuestion, value: Floats, low: Floats, high: Floats) -> Mask:
+    """Whether means, variances and shares are at a limit because noise moved them there, with wide intervals.
+
+    What was measured is then beyond what is possible, and the nearest possible value tells nothing of the records; of a
+    narrow interval it does. Not where an interval is all that is allowed, which `only_bounds` says.
+    """
+    if question.kind not in ("mean", "variance", "ratio"):
+        return np.zeros(value.shape, np.bool_)
+    least, most = question.limits
+    slack = 1e-9 * (most - least)
+    outer = (value <= least + slack) | (value >= most - slack)
+    found: Mask = outer & (high - low > _WIDE * (most - least)) & ~only_bounds(low, high, question.limits)
+    return found
+
+
 @contextmanager
 def _hint(domain: Domain, text: str) -> Iterator[None]:
     """Let a refusal of a text say first which question was probably meant, where that can be told."""

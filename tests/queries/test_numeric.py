@@ -11,7 +11,7 @@ from worlds import PROPERTY
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.queries.numeric import NumericQuestion, cell_values
+from qrelease.queries.numeric import NumericQuestion, at_a_bound, cell_values
 
 FLIGHTS = Domain(
     (
@@ -260,3 +260,25 @@ def test_a_condition_through_bins_may_be_asked_before_others_are_learned():
     found = NumericQuestion.before_learning(MINUTES, "ratio:delay > 15 and carrier = 1", learned)
     assert str(found) == "count"
     assert NumericQuestion.before_learning(MINUTES, "ratio:delay > 15", learned).through_bins
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "told"),
+    [
+        (0.0, 0.0, 0.3, True),
+        (1.0, 0.5, 1.0, True),
+        (0.0, 0.0, 0.05, False),  # so near to the bound it is
+        (0.2, 0.0, 0.5, False),
+        (0.0, 0.0, 1.0, False),  # this is all that the bounds allow
+        (0.0, np.nan, np.nan, False),
+    ],
+)
+def test_a_number_that_noise_moved_to_a_bound(value, low, high, told):
+    arrays = (np.array([part]) for part in (value, low, high))
+    assert at_a_bound(NumericQuestion.parse(FLIGHTS, "mean:share"), *arrays).tolist() == [told]
+
+
+@pytest.mark.parametrize("text", ["sum:share", "count", "quantile(0):share", "histogram:share"])
+def test_what_is_not_moved_to_a_bound(text):
+    zero = np.zeros(1)
+    assert not at_a_bound(NumericQuestion.parse(FLIGHTS, text), zero, zero, zero + 0.5).any()

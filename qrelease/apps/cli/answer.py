@@ -244,6 +244,8 @@ def _caveats(question: NumericQuestion, sources: Sequence[str]) -> list[str]:
         " that moved the answers",
         "bounds": "the interval is all that the column's bounds allow: there is too much noise for so few records to"
         " say more; a larger epsilon, a --delta, or larger and fewer groups help",
+        "noise": "noise moved the value to a bound of the column: only the interval says something; larger and fewer"
+        " groups, or narrower bounds that are public knowledge (within, or --clip), help",
     }
     lines = []
     for source, told in said.items():
