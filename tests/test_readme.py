@@ -112,7 +112,9 @@ def test_the_commands_about_persons_run(tmp_path: Path) -> None:
     (tmp_path / "flights.csv").write_text(f"tailnum,origin,dest,dep_delay\n{rows}")
     for line in commands:
         if line.startswith("#"):
-            text = (tmp_path / "flights.toml").read_text()
+            (limits,) = re.findall(r"within = \[.*?\]", line)
+            before, behind = (tmp_path / "flights.toml").read_text().split('name = "dep_delay"')
+            text = f'{before}name = "dep_delay"{re.sub(r"within = .*", limits, behind, count=1)}'
             (tmp_path / "flights.toml").write_text(text.replace("reviewed = false", "reviewed = true"))
             continue
         said = run(["bash", "-c", line.replace("qrelease ", f"{sys.executable} -m qrelease ", 1)], tmp_path)
