@@ -121,8 +121,13 @@ def _published(release: Release, answer: NumberTable) -> NumberTable:
         found = numbers(release, question)
         parts = (found.unbiased, *found.unbiased_ends, found.value, found.low, found.high, found.n)
         value, low, high, model, model_low, model_high, n = (part.reshape(-1) for part in parts)
+        keys = answer.keys
+        if (
+            question.kind == "histogram"
+        ):  # records without a value are in none, though they were counted with the others
+            keys = keys[keys[:, -1] < question.attribute.values]
         made = replace(answer, value=value, low=low, high=high, model=model, model_low=model_low, model_high=model_high)
-        return replace(made, count=n)
+        return replace(made, keys=keys, count=n)
     sizes = None if question.kind in ("count", "histogram") else group_sizes(release, question)
     return answer if sizes is None else replace(answer, count=np.repeat(sizes, lines))
 

@@ -86,3 +86,14 @@ def test_a_line_whose_value_noise_moved_to_a_bound_says_so():
     assert [row["note"] for row in shares] == ["", "", told, ""]
     assert (shares[2]["value"], shares[2]["low"]) == ("0", "0")
     assert 0.1 < float(shares[2]["high"]) < 1
+
+
+@pytest.mark.parametrize("mechanism", [None, qr.MaxEnt()])
+def test_a_histogram_has_a_line_for_each_cell_with_a_value(mechanism, tmp_path):
+    """Some records have none, which are counted and are in no line."""
+    release = with_numbers(asked=("mean:delay by carrier", "histogram:delay by carrier"), mechanism=mechanism)
+    found = [row[1] for row in number_rows(release) if row[0].startswith("histogram")]
+    assert found == [f"{carrier} * {cell}" for carrier in ("A & B", "UA") for cell in range(9)]
+    release.save(tmp_path / "out")
+    # Its noise is of a seed, and nothing else is found.
+    assert [c.name for c in qr.verify(tmp_path / "out").checks if c.holds is False] == ["noise source"]
