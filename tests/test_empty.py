@@ -18,10 +18,11 @@ from qrelease.mechanisms.auto import Auto
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy import ApproxDP, Neighbours, PureDP
+from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
@@ -54,6 +55,27 @@ def test_every_mechanism_releases_and_saves_it(name: str, records: int, neighbou
             rows = (folder / "synthetic.csv").read_text().splitlines()[1:]
             assert len(rows) == max(round(made.synopsis.total), 0)
             assert all(len(column) == len(rows) for column in made.codes(None, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("cost", [ZCDP(0.5), COST], ids=["rho", "delta"])
+@pytest.mark.parametrize("records", [0, 1])
+@pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "laplace"])
+def test_a_release_of_a_public_number_of_nobody_is_verified(name: str, records: int, cost: qr.Cost, tmp_path: Path):
+    """What was drawn for it is insecure, and nothing else is found."""
+    mechanism = Auto() if name == "auto" else mechanism_of(name)
+    for k in (1, 2):
+        workload = Workload.marginals(DOMAIN, k)
+        with Ledger.open(None, cost, neighbours="replace-one") as ledger:
+            made = Curator(table(records), ledger, Entropy.insecure(k)).release(mechanism, workload, cost)
+        made.save(tmp_path / str(k))
+        assert [c.name for c in qr.verify(tmp_path / str(k)).checks if c.holds is False] == ["noise source"]
+
+
+def test_a_model_of_nobody_stands_for_nobody():
+    with Ledger.open(None, ZCDP(0.5), neighbours="replace-one") as ledger:
+        made = Curator(table(0), ledger, Entropy.insecure(0)).release(MaxEnt(), PAIRS, ZCDP(0.5))
+    assert made.synopsis.total == 0
+    assert not made.answers().any()
 
 
 def test_a_synopsis_of_nobody_has_no_rows(tmp_path: Path):

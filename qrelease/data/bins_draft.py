@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
@@ -79,6 +79,32 @@ def public_limits(name: str, high: float) -> str:
         if re.search(rf"(?:^|[_\W\d])(?:{words})(?:$|[_\W\d])", name, re.I):
             return told if high <= max(map(int, re.findall(r"\d+", told))) else ""
     return ""
+
+
+_CLOCK_NAME = re.compile(r"(?:^|[_\W\d])(?:times?|hhmm|clock|uhrzeit|zeit|heure|hora)(?:$|[_\W\d])", re.I)
+_FEWEST_TIMES: Final = 10
+_FEWEST_MINUTES: Final = 3
+
+CLOCK_EDGES: Final = (*range(0, 2400, 100), 2360)
+"""Whole hours as numbers HHMM, and the minute after the last."""
+
+CLOCK_SHAPE: Final = tuple(pair for hour in range(0, 2400, 100) for pair in ((hour, 60), (hour + 60, 0)))[:-1]
+"""The shape by which no record has a minute above 59."""
+
+
+def is_clock(name: str, places: Collection[float]) -> bool:
+    """Whether whole numbers are times of day, 515 for 5:15, by the column's name and because no minute is above 59.
+
+    Examples
+    --------
+    >>> times = [hour + minute for hour in (500, 1200, 2300) for minute in (0, 15, 30, 59)]
+    >>> is_clock("sched_dep_time", times), is_clock("sched_dep_time", [*times, 1075]), is_clock("pay", times)
+    (True, False, False)
+    """
+    if _CLOCK_NAME.search(name) is None or not all(0 <= place <= 2400 and place % 100 < 60 for place in places):
+        return False
+    minutes = {place % 100 for place in places}
+    return max(places, default=0) >= 1000 and len(places) >= _FEWEST_TIMES and len(minutes) >= _FEWEST_MINUTES
 
 
 def share_bins(limit: int, seen: Mapping[float, int], step: Fraction) -> int | list[Any]:

@@ -26,8 +26,11 @@ from tomlkit.items import Table
 from qrelease._util.validate import whole
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
 from qrelease.data.bins_draft import (
+    CLOCK_EDGES,
+    CLOCK_SHAPE,
     even,
     heaps,
+    is_clock,
     limit_of_shares,
     number_bins,
     public_limits,
@@ -637,6 +640,8 @@ def _entry(column: _Column) -> tuple[Table, int]:
         cells = _propose_single_numbers(entry, column, step)
     elif column.kind == "text" or (column.kind == "whole" and column.few and column.writing.is_plain):
         cells = _propose_categories(entry, column)
+    elif column.kind == "whole" and is_clock(column.name, column.places):
+        cells = _propose_clock(entry)
     elif column.learn and column.kind != "date":
         cells = _propose_grid(entry, column)
     elif column.learn and any(len(text) > len("2024-01-31") for text in column.values):
@@ -786,6 +791,21 @@ def _propose_bins(entry: Table, column: _Column) -> int:
     entry.add(tomlkit.comment("values beyond the limits count as the nearest bin; error refuses them instead"))
     entry.add("outside", "clip")
     return bins if isinstance(bins, int) else len(edges_of(bins, entry["kind"])) - 1
+
+
+def _propose_clock(entry: Table) -> int:
+    """A bin for each hour, of which only minutes up to 59 have records: both are public."""
+    entry.add("kind", "number")
+    entry.add(tomlkit.comment("times of day, as 515 for 5:15, by the name and as no minute is above 59: if they are"))
+    entry.add(tomlkit.comment("amounts, delete shape and choose limits and bins. Means of such numbers are no times"))
+    entry.add("within", [CLOCK_EDGES[0], CLOCK_EDGES[-1] - 1])
+    entry.add("step", 1)
+    entry.add("bins", [*CLOCK_EDGES])
+    entry.add(tomlkit.comment("synthetic records have minutes from 00 to 59, and none from 60 to 99"))
+    entry.add("shape", [[*pair] for pair in CLOCK_SHAPE])
+    entry.add(tomlkit.comment("2400 counts as 2359, as the nearest; error refuses it instead"))
+    entry.add("outside", "clip")
+    return len(CLOCK_EDGES) - 1
 
 
 def _limits(column: _Column, step: Fraction) -> tuple[Fraction, Fraction]:

@@ -319,16 +319,17 @@ class Histogram:
     def to_json(self) -> dict[str, Any]:
         """The factors' logarithms by marginal (those that were ever changed), and the total."""
         names = self.domain.names
-        marginals = self.marginals
+        total = self.total or 1.0  # of nobody the shares are stored too
+        marginals = self._weighed * (total / self._mass)
         factors = {s: (self._logs[where], marginals[where]) for s, where in self._slices.items()}
         for s, logs in self._others.items():
             factors[s] = (
                 logs,
-                MarginalPlan.choose(self.domain.shape, [s]).marginals(self._weights) * (self.total / self._mass),
+                MarginalPlan.choose(self.domain.shape, [s]).marginals(self._weights) * (total / self._mass),
             )
         # A constant in a factor means nothing; without its mean under y, no product of them can overflow.
         kept = [
-            {"columns": [names[a] for a in s], "logs": (logs - logs @ marginal / self.total).tolist()}
+            {"columns": [names[a] for a in s], "logs": (logs - logs @ marginal / total).tolist()}
             for s, (logs, marginal) in factors.items()
             if logs.any()
         ]

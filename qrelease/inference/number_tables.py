@@ -37,7 +37,7 @@ from qrelease.inference.small_areas import TableNoise, shrunk_counts, shrunk_mea
 from qrelease.noise.distributions import Noise
 from qrelease.queries.families import Cells, Residuals
 from qrelease.queries.measures import Clips, Measure, Needs, Scale, needs_by_cells, needs_of
-from qrelease.queries.numeric import CellValues, NumericQuestion, cell_quantiles, only_bounds
+from qrelease.queries.numeric import CellValues, NumericQuestion, at_a_bound, cell_quantiles, only_bounds
 
 if TYPE_CHECKING:
     from qrelease.inference.sums_plan import PlannedTable
@@ -54,6 +54,9 @@ _Groups = tuple[tuple[int, ...], tuple[int, ...]]
 """The shape of groups, and how many cells of each of their columns are in order: as `small_areas` takes them."""
 
 _MAX_RUNNING: Final = 2048
+
+_MAX_KEPT: Final = 128
+"""Answers that are kept, in case they are asked again."""
 
 _MAX_EDGES: Final = 15
 """Bounds of bins at which shares of groups are shrunk; between them a group's records go as those of all groups do."""
@@ -167,6 +170,11 @@ class NumberTable:
     def bounded(self) -> Mask:
         """Whether the interval of `model` is all that the column's bounds allow, (k,): see `only_bounds`."""
         return only_bounds(self.model_low, self.model_high, self.question.limits)
+
+    @property
+    def at_bound(self) -> Mask:
+        """Whether noise moved `model` to a bound, (k,): see `at_a_bound`."""
+        return at_a_bound(self.question, self.model, self.model_low, self.model_high)
 
     def difference(self, first: int, second: int) -> Interval:
         """What the group on the first line has more than that on the second, with its own interval.
@@ -287,6 +295,9 @@ class MeasuredSums:
     _known: dict[tuple[Measure, int], tuple[list[Measurement], Estimates]] = field(
         default_factory=dict, init=False, repr=False
     )
+    _made: dict[NumericQuestion, tuple[list[Measurement], NumberTable]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def answer(self, question: NumericQuestion | str, counts: Iterable[Measurement] = ()) -> NumberTable:
         """The answer to a question whose tables were measured, or are sums of those that were.
@@ -294,7 +305,16 @@ class MeasuredSums:
         counts  further noisy marginals of all records, which are averaged with the counts measured here
         """
         asked = NumericQuestion.parse(self.domain, question) if isinstance(question, str) else question
-        counts = list(counts)
+        averaged, (before, made) = list(counts), self._made.get(asked, ([], None))
+        if made is None or not _are(before, averaged):
+            if len(self._made) >= _MAX_KEPT:
+                self._made.clear()
+            made = self._answer(asked, averaged)
+            self._made[asked] = averaged, made
+        return made
+
+    def _answer(self, asked: NumericQuestion, counts: list[Measurement]) -> NumberTable:
+        """See `answer`, which keeps it: shrinking takes long, and synthetic records need again what tables show."""
         if asked.kind == "quantile":
             for choices in self.chosen:
                 places = choices.places(asked)
@@ -530,12 +550,17 @@ class MeasuredSums:
         further = [m for m in counts if isinstance(m.group.queries, Cells | Residuals)] if measure.is_plain else []
         key = measure, len(further)  # a release asks with the same measurements again and again, or with none
         averaged, found = self._known.get(key, ([], None))
-        if found is None or any(one is not other for one, other in zip(averaged, further, strict=True)):
+        if found is None or not _are(averaged, further):
             own = [m for p, m in zip(self.parts, self.measured, strict=True) if p.measure == measure]
             scaled = [_normalised(m, measure.top) for m in own] + further
             found = Estimates.of(self.domain, scaled, self.records if measure.is_plain else None)
             self._known[key] = further, found
         return found
+
+
+def _are(some: Sequence[Measurement], others: Sequence[Measurement]) -> bool:
+    """Whether these are the same measurements, and not others with the same values."""
+    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
 
 
 def _quantile_ends(values: CellValues, least: Floats, most: Floats) -> tuple[Floats, Floats]:

@@ -56,6 +56,9 @@ class Modelled:
         if not posterior.solved:  # the linear answer is within its own bar, and this one as far from it as it is
             linear, variances = estimates.answer(workload)
             widths = np.abs(histogram.answer(workload) - linear) + half_widths(variances, estimates.order)
+        number = estimates.residuals[()]
+        if not number.variance:  # it is public; the fit takes nobody for one record
+            histogram.total = float(number.values)
         return cls(histogram, estimates, workload, widths, last)
 
     @property

@@ -123,22 +123,17 @@ class TiltedBins:
         valued = np.asarray(codes[axis]) < attribute.values
         kinds, which = _kinds([np.asarray(codes[axis], np.int64)[valued], *(t.groups(codes)[valued] for t in tables)])
         bins, sizes = kinds[0], np.bincount(which, weights[valued], len(kinds[0])).astype(np.float64)
-        # The groups of all tables one after another, and at last one that is none.
-        starts = np.cumsum([0, *(len(table.means) for table in tables)])
+        members, lengths = kinds[1:], [len(table.means) for table in tables]
+        starts = np.cumsum([0, *lengths])  # the groups of all tables, one after another
         count = int(starts[-1])
-        members = [np.where(of >= 0, of + start, count) for of, start in zip(kinds[1:], starts[:-1], strict=True)]
 
         def by_group(parts: Floats) -> Floats:
-            found = np.zeros(count + 1)
-            for member in members:
-                found += np.bincount(member, parts, count + 1)
-            return found[:-1]
+            # Those of no group are counted in front.
+            found = [np.bincount(of + 1, parts, n + 1)[1:] for of, n in zip(members, lengths, strict=True)]
+            return np.concatenate([np.zeros(0), *found])
 
-        def each(tilts: Floats) -> Floats:
-            found = np.zeros(len(bins))
-            for member in members:
-                found += np.append(tilts, 0.0)[member]
-            return found
+        def by_table(tilts: Floats) -> list[Floats]:
+            return [tilts[a:b] for a, b in pairwise(starts)]
 
         means, deviations = (
             np.nan_to_num(np.concatenate([np.zeros(0), *(getattr(table, name) for table in tables)]))
@@ -157,7 +152,7 @@ class TiltedBins:
 
         def objective(scaled: Floats) -> tuple[float, Floats]:
             tilts = spread(scaled)
-            log, mean, _ = slices.moments(bins, each(tilts))
+            log, mean, _ = slices.moments(bins, _each(members, by_table(tilts), len(bins)))
             value = float(sizes @ log - targets @ tilts + variances @ tilts**2 / 2)
             gradient = by_group(sizes * mean) - targets + variances * tilts
             return value, gradient[free] / scale
@@ -167,7 +162,7 @@ class TiltedBins:
             bounds = [(-_STEEPEST * s, _STEEPEST * s) for s in scale.tolist()]
             found = minimize(objective, np.zeros(len(free)), jac=True, method="L-BFGS-B", bounds=bounds).x
         tilts = spread(found)
-        return cls(domain, axis, clip, tuple(tables), tuple(tilts[a:b] for a, b in pairwise(starts)))
+        return cls(domain, axis, clip, tuple(tables), tuple(by_table(tilts)))
 
     def points(self, codes: Codes, rng: np.random.Generator) -> Ints:
         """A point of the column's grid for each record, (n,), in the bin that it is in; any for one without a value.

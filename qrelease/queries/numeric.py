@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final, get_args
@@ -29,9 +30,10 @@ from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data import predicates
 from qrelease.data.bin_pieces import BinPieces
 from qrelease.data.conditions import cell_text, name_text
-from qrelease.errors import InvalidInput, TooLarge
+from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.queries.met_shares import met_shares
 from qrelease.queries.number_workload import NumberWorkload
+from qrelease.queries.question_hints import questions_meant
 
 if TYPE_CHECKING:
     from qrelease.data.domain import Attribute, Domain
@@ -48,29 +50,6 @@ _OF_NUMBERS: Final = ("sum", "mean", "variance", "quantile")
 _HEAD: Final = re.compile(r"\s*(?P<kind>\w+)\s*(?:\((?P<inside>[^)]*)\))?\s*(?P<colon>:)?")
 _PARTS: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|(?<![\w.])(?i:by|where)(?![\w.])""")
 _QUOTED: Final = re.compile(r"""("(?:[^"]|"")*"|`(?:[^`]|``)*`)""")
-_MEANT: Final = {
-    "median": "quantile(.5):",
-    "percentile": "quantile(.9):",
-    "quartile": "quantile(.25,.5,.75):",
-    "min": "quantile(0):",
-    "max": "quantile(1):",
-    "avg": "mean:",
-    "average": "mean:",
-    "total": "sum:",
-    "var": "variance:",
-    "std": "variance:",
-    "stddev": "variance:",
-    "sd": "variance:",
-    "share": "ratio:",
-    "proportion": "ratio:",
-    "percent": "ratio:",
-    "rate": "ratio:",
-    "hist": "histogram:",
-    "counts": "count by ",
-    "n": "count",
-}
-"""Other words for kinds of questions, and how the question begins that they mean."""
-
 _FORM: Final = (
     "a question is sum:COLUMN, mean:COLUMN, variance:COLUMN, quantile(.5,.9):COLUMN, ratio:CONDITION,"
     " histogram:COLUMN or count, each with `by COLUMN*COLUMN` and `where CONDITION` if wanted"
@@ -372,9 +351,39 @@ class NumericQuestion:
         Raises
         ------
         InvalidInput
-            For a text that is no question, and what the class raises; one line that says what is wrong.
+            For a text that is no question, and what the class raises; one line that says what is wrong, and which
+            question was probably meant.
         """
-        return cls(domain, **cls._parts(text))
+        with _hint(domain, text):
+            return cls(domain, **cls._parts(text))
+
+    @classmethod
+    def meant(cls, domain: Domain, text: str) -> str:
+        """A question that a text which is none probably means.
+
+        Parameters
+        ----------
+        domain : Domain
+            The universe.
+        text : str
+            Such as `quantile:age,q=0.5` or `average age group by sex`.
+
+        Returns
+        -------
+        str
+            A question that `parse` takes; empty where none can be told.
+
+        Examples
+        --------
+        >>> from qrelease.data.domain import Domain
+        >>> NumericQuestion.meant(Domain.coded({"age": 90, "sex": 2}), "average age group by sex")
+        'mean:age by sex'
+        """
+        for question in questions_meant(domain, text):
+            with suppress(QReleaseError):
+                cls(domain, **cls._parts(question))
+                return question
+        return ""
 
     @classmethod
     def of(cls, domain: Domain, asked: str | NumericQuestion | NumberWorkload) -> NumericQuestion:
@@ -412,7 +421,7 @@ class NumericQuestion:
             raise InvalidInput(f"{_FORM}, got {type(text).__name__}")
         head = _HEAD.match(text)
         if head is None or head["kind"] not in get_args(Kind):
-            raise InvalidInput(f"{no_kind(text)}{_FORM}, got {text!r}")
+            raise InvalidInput(f"{_FORM}, got {text!r}")
         kind: Any = head["kind"]
         if (kind == "count") != (head["colon"] is None) or (head["inside"] is not None and kind != "quantile"):
             raise InvalidInput(f"{_FORM}, got {text!r}")
@@ -427,7 +436,10 @@ class NumericQuestion:
         elif kind == "count":
             given["column"] = asked
         else:
-            (given["column"],) = _names(asked) if asked else ("",)
+            columns = list(_names(asked)) if asked else [""]
+            if len(columns) > 1:
+                raise InvalidInput(f"a question is about one column, got {asked!r}")
+            given["column"] = columns[0]
         return given
 
     @classmethod
@@ -454,16 +466,17 @@ class NumericQuestion:
         InvalidInput, TooLarge
             What `parse` would raise whatever is learned.
         """
-        given = cls._parts(text)
-        for part in ("where", "threshold"):
-            condition = given[part]
-            if not condition.strip():
-                continue
-            read = predicates.before_learning if part == "where" else predicates.parse_finely
-            about = read(condition, domain, learned).axes
-            if not {domain.names[axis] for axis in about}.isdisjoint(learned):
-                given |= {part: ""} | ({"kind": "count"} if part == "threshold" else {})
-        return cls(domain, **given)
+        with _hint(domain, text):
+            given = cls._parts(text)
+            for part in ("where", "threshold"):
+                condition = given[part]
+                if not condition.strip():
+                    continue
+                read = predicates.before_learning if part == "where" else predicates.parse_finely
+                about = read(condition, domain, learned).axes
+                if not {domain.names[axis] for axis in about}.isdisjoint(learned):
+                    given |= {part: ""} | ({"kind": "count"} if part == "threshold" else {})
+            return cls(domain, **given)
 
     @classmethod
     def spells(cls, text: str, names: Collection[str] = ()) -> bool:
@@ -689,20 +702,37 @@ def only_bounds(low: Floats, high: Floats, limits: tuple[float, float]) -> Mask:
     return found
 
 
-def no_kind(text: str, others: Sequence[str] = ()) -> str:
-    """What was meant by the word before the colon of a text, where that is no kind of question; else nothing.
+AT_A_BOUND: Final = "noise moved the value to a bound of the column: only the interval says something"
+"""What is noted of a number of which `at_a_bound` is true."""
 
-    others  further kinds that it may have meant, of workloads
+_WIDE: Final = 0.1  # the part of what limits allow, from which on an interval is wide
+
+
+def at_a_bound(question: NumericQuestion, value: Floats, low: Floats, high: Floats) -> Mask:
+    """Whether means, variances and shares are at a limit because noise moved them there, with wide intervals.
+
+    What was measured is then beyond what is possible, and the nearest possible value tells nothing of the records; of a
+    narrow interval it does. Not where an interval is all that is allowed, which `only_bounds` says.
     """
-    head = _HEAD.match(text)
-    if head is None or head["colon"] is None or head["kind"] in get_args(Kind):
-        return ""
-    word = head["kind"].lower()
-    begins = _MEANT.get(word)
-    if begins is None:
-        near = meant(word, (*get_args(Kind), *others))
-        return f"{quoted(head['kind'])} is no kind of question{near}: "
-    return f"{head['kind']!r} is no kind of question (did you mean {begins}{head.string[head.end() :].strip()}?): "
+    if question.kind not in ("mean", "variance", "ratio"):
+        return np.zeros(value.shape, np.bool_)
+    least, most = question.limits
+    slack = 1e-9 * (most - least)
+    outer = (value <= least + slack) | (value >= most - slack)
+    found: Mask = outer & (high - low > _WIDE * (most - least)) & ~only_bounds(low, high, question.limits)
+    return found
+
+
+@contextmanager
+def _hint(domain: Domain, text: str) -> Iterator[None]:
+    """Let a refusal of a text say first which question was probably meant, where that can be told."""
+    try:
+        yield
+    except InvalidInput as wrong:
+        question = NumericQuestion.meant(domain, text) if isinstance(text, str) else ""
+        if not question:
+            raise
+        raise InvalidInput(f"{quoted(text)} is no question about numbers (did you mean {question}?): {wrong}") from None
 
 
 def _axis(domain: Domain, name: object) -> int:

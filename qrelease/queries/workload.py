@@ -15,7 +15,7 @@ from typing import Any, Final, cast, overload
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.texts import quoted
+from qrelease._util.texts import meant, quoted
 from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data import predicates
 from qrelease.data.domain import Domain
@@ -24,7 +24,7 @@ from qrelease.errors import InvalidInput, TooLarge
 from qrelease.queries.distinct_records import share
 from qrelease.queries.families import Cells, Intervals, Queries, Residuals, Vectors
 from qrelease.queries.number_workload import NumberWorkload
-from qrelease.queries.numeric import Kind, NumericQuestion, no_kind
+from qrelease.queries.numeric import Kind, NumericQuestion
 from qrelease.queries.products import Factor, IntegerRows, Product
 
 MAX_QUERIES = 1 << 28
@@ -449,10 +449,9 @@ class Workload:
             raise InvalidInput(
                 f"{quoted(text.strip())} is a question about numbers: ask it by Workload.numbers, or --numbers"
             )
-        wrong = "" if kind.strip() in _KINDS else no_kind(text, _KINDS)
         raise InvalidInput(
-            f"{wrong}a workload is marginals:K, marginals:a*b,c*d, ranges:COLUMN, prefixes:COLUMN, boxes:a*b or"
-            f" where:CONDITION, got {text!r}"
+            f"{_no_kind(domain, text)}a workload is marginals:K, marginals:a*b,c*d, ranges:COLUMN, prefixes:COLUMN,"
+            f" boxes:a*b or where:CONDITION, got {text!r}"
         )
 
     @overload
@@ -717,6 +716,16 @@ def _asked(
     if kind == "ratio":
         return NumberWorkload(domain, tuple(NumericQuestion(domain, kind, "", by, where, (), c) for c in columns))
     return NumberWorkload(domain, tuple(NumericQuestion(domain, kind, c, by, where, probabilities) for c in columns))
+
+
+def _no_kind(domain: Domain, text: str) -> str:
+    """What was meant by a text whose word before the colon is no kind of workload; else nothing."""
+    word, colon, _ = (part.strip() for part in text.partition(":"))
+    if not colon or word in _KINDS:
+        return ""
+    question = "" if f"{word}s" in _KINDS else NumericQuestion.meant(domain, text)
+    told = f" (did you mean {question}?)" if question else meant(word, _KINDS)
+    return f"{quoted(word)} is no kind of question{told}: "
 
 
 def _joined(first: Workload, second: Workload | None) -> Workload:

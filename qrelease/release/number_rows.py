@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from qrelease._util.typing import Floats
-from qrelease.queries.numeric import ONLY_BOUNDS
+from qrelease.queries.numeric import AT_A_BOUND, ONLY_BOUNDS
 from qrelease.release.frames import Column, key_name, told_apart
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ def _parts(answer: NumberTable) -> tuple[Floats, ...]:
 
 
 def _notes(answer: NumberTable) -> list[str]:
-    said = [answer.note or (ONLY_BOUNDS if only else "") for only in answer.bounded.tolist()]
+    told = np.select([answer.bounded, answer.at_bound], [ONLY_BOUNDS, AT_A_BOUND], "").tolist()
+    said = [answer.note or text for text in told]
     return ["; ".join(part for part in (answer.way, note) if part) for note in said]
 
 

@@ -42,7 +42,7 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.number_tables import fieller
 from qrelease.inference.synopsis import SelfAssessed
-from qrelease.queries.numeric import NumericQuestion, cell_quantiles, only_bounds
+from qrelease.queries.numeric import NumericQuestion, at_a_bound, cell_quantiles, only_bounds
 from qrelease.queries.workload import Workload
 from qrelease.release.frames import Column, key_name, told_apart
 from qrelease.release.functionals import NORMAL, Bars, between_groups, counts_of, marginal_of, weighted_counts
@@ -76,6 +76,7 @@ class GroupNumbers:
     clipped   whether it is of values clipped to narrower bounds than the column's: how far that moves it is not known
     apart     the ends of the unbiased answers' own intervals, where they are others
     bounded   whether the interval is all that the column's bounds allow, so that what was measured says nothing
+    at_bound  whether noise moved the value to a bound, so that the interval alone says something
     """
 
     question: NumericQuestion
@@ -88,6 +89,7 @@ class GroupNumbers:
     clipped: bool = False
     apart: tuple[Floats, Floats] | None = None
     bounded: Mask | None = None
+    at_bound: Mask | None = None
 
     @property
     def unbiased_ends(self) -> tuple[Floats, Floats]:
@@ -101,7 +103,8 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
     cumulative  sums and counts of each group and those before it, by one column
     """
     found = _numbers(release, question, cumulative)
-    return replace(found, bounded=only_bounds(found.low, found.high, question.limits))
+    at_bound = at_a_bound(question, found.value, found.low, found.high)
+    return replace(found, bounded=only_bounds(found.low, found.high, question.limits), at_bound=at_bound)
 
 
 def number_tables(release: Release) -> Iterator[NumberTable]:
@@ -118,8 +121,13 @@ def _published(release: Release, answer: NumberTable) -> NumberTable:
         found = numbers(release, question)
         parts = (found.unbiased, *found.unbiased_ends, found.value, found.low, found.high, found.n)
         value, low, high, model, model_low, model_high, n = (part.reshape(-1) for part in parts)
+        keys = answer.keys
+        if (
+            question.kind == "histogram"
+        ):  # records without a value are in none, though they were counted with the others
+            keys = keys[keys[:, -1] < question.attribute.values]
         made = replace(answer, value=value, low=low, high=high, model=model, model_low=model_low, model_high=model_high)
-        return replace(made, count=n)
+        return replace(made, keys=keys, count=n)
     sizes = None if question.kind in ("count", "histogram") else group_sizes(release, question)
     return answer if sizes is None else replace(answer, count=np.repeat(sizes, lines))
 
@@ -765,4 +773,6 @@ def line_numbers(found: GroupNumbers, *, unbiased: bool = False) -> dict[str, Co
     source = np.where(found.measured.reshape(-1), "measured", "clipped" if found.clipped else "model").astype(object)
     if found.bounded is not None:
         source[found.bounded.reshape(-1)] = "bounds"
+    if found.at_bound is not None:
+        source[found.at_bound.reshape(-1)] = "noise"
     return {**columns, "source": Column(source)}

@@ -97,7 +97,7 @@ def about_bins(release: Release) -> tuple[str, ...]:
         )
     told += [
         f"the mean of {name} is {synthetic:.4g} in synthetic records and {measured:.4g} by what was measured: the"
-        " counts of its bins are too noisy to follow it"
+        " counts of its bins are too noisy to follow it; fewer columns, or narrower limits that are public, help"
         for name, synthetic, measured in _missed_means(release)
     ]
     summed = {bins.axis for bins in release.tilted_bins}

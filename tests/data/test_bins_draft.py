@@ -12,7 +12,15 @@ import polars as pl
 import pytest
 
 import qrelease as qr
-from qrelease.data.bins_draft import crowding, limit_of_shares, number_bins, share_bins
+from qrelease.data.bins_draft import (
+    CLOCK_EDGES,
+    CLOCK_SHAPE,
+    crowding,
+    is_clock,
+    limit_of_shares,
+    number_bins,
+    share_bins,
+)
 from qrelease.data.schema import edges_of, load
 from qrelease.errors import InvalidInput
 
@@ -264,3 +272,51 @@ def test_with_learning_and_without_a_column_has_the_same_limits_and_step() -> No
         listed, learned = (entry[name] for entry in entries)
         assert (listed.get("within"), listed.get("step")) == (learned.get("within"), learned.get("step"))
         assert "within" in listed
+
+
+TIMES = [100 * hour + minute for hour in (0, 5, 9, 10, 23) for minute in (0, 7, 30, 59)]
+
+
+@pytest.mark.parametrize(
+    ("name", "places", "told"),
+    [
+        ("sched_dep_time", TIMES, True),
+        ("Uhrzeit", [*TIMES, 2400], True),
+        ("time", [*TIMES, 1060], False),
+        ("time", [*TIMES, -1], False),
+        ("time", [*TIMES, 2401], False),
+        ("amount", TIMES, False),
+        ("timely", TIMES, False),
+        ("air_time", range(60), False),  # minutes
+        ("time", range(0, 2400, 100), False),  # hundreds
+        ("time", [1000, 1015, 1030], False),
+        ("time", [], False),
+    ],
+)
+def test_times_of_day_are_told_by_their_name_and_minutes(name, places, told):
+    assert is_clock(name, places) == told
+
+
+def test_no_record_of_the_shape_of_a_clock_has_a_minute_above_59():
+    ends = [*(point for point, _ in CLOCK_SHAPE), CLOCK_EDGES[-1]]
+    for (first, weight), behind in zip(CLOCK_SHAPE, ends[1:], strict=True):
+        assert (weight > 0) == (first % 100 == 0)
+        assert behind - first == (60 if weight else 40)
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_a_column_of_times_of_day_gets_hours_and_valid_minutes(learn, tmp_path):
+    rng = np.random.default_rng(0)
+    times = 100 * rng.integers(0, 24, 2000) + rng.integers(0, 60, 2000)
+    frame = pd.DataFrame({"sched_dep_time": times, "sex": rng.choice(["F", "M"], 2000)})
+    domain, text = drafted(frame, tmp_path / "flights.toml", learn=learn)
+    assert "times of day, as 515 for 5:15" in text
+    assert domain["sched_dep_time"].size == 24
+    table = qr.Table.from_frame(frame, tmp_path / "flights.toml")
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        curator = qr.Curator(table, ledger, qr.Entropy.insecure(0))
+        made = curator.release(qr.Laplace(), qr.Workload.marginals(domain, 2), qr.PureDP(1.0))
+    drawn = np.asarray(made.synthetic(2000, seed=1)["sched_dep_time"])
+    assert (drawn % 100 < 60).all()
+    assert len(np.unique(drawn % 100)) == 60
+    assert drawn.max() <= 2359

@@ -8,10 +8,11 @@ import pytest
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
-from qrelease.inference.measurement import Measurement, noise_for
+from qrelease.inference.measurement import RECORDS, Measurement, noise_for
 from qrelease.inference.number_tables import MeasuredSums, fieller
 from qrelease.inference.sums_plan import SumsPlan
 from qrelease.mechanisms.measured_values import record_values, table_of_sums
+from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
 from qrelease.noise.samplers import SAMPLERS
 from qrelease.privacy import ZCDP, Neighbours, PureDP
@@ -416,3 +417,18 @@ def test_a_public_number_of_records_has_no_bar():
     counts = [Measurement(group, np.array([70.0, 52.0]), noise)]
     answer = MeasuredSums(domain, ("count",), {}, (), (), 120.0).answer("count", counts)
     assert (answer.low[0], answer.high[0]) == (120, 120)
+
+
+def test_an_answer_is_made_once_for_the_same_counts():
+    found = measured(0)
+    text = "sum:x by g"
+    first = found.answer(text)
+    assert found.answer(text) is first
+    assert found.answer(first.question) is first
+    counts = [Measurement(RECORDS, np.array([1000.0]), Noise("discrete Gaussian", 5.0, 1.0))]
+    other = found.answer(text, counts)
+    assert other is not first
+    assert found.answer(text, counts) is other
+    again = found.answer(text)
+    assert np.array_equal(again.value, first.value)
+    assert not np.array_equal(again.count, other.count)

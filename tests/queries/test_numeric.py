@@ -11,7 +11,7 @@ from worlds import PROPERTY
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.queries.numeric import NumericQuestion, cell_values
+from qrelease.queries.numeric import NumericQuestion, at_a_bound, cell_values
 
 FLIGHTS = Domain(
     (
@@ -83,23 +83,35 @@ def test_a_text_means_what_it_says_and_its_spelling_means_the_same(text, fields)
         ("mean:share where share > .7", "cuts through the bin"),
         ("mean(.5):share", "a question is"),
         ("count:share", "a question is"),
-        ("average:share", r"'average' is no kind of question .did you mean mean:share\?\).*a question is"),
+        ("average:share", r"^'average:share' is no question about numbers .did you mean mean:share\?\): a question is"),
+        ("median:share by carrier", r"did you mean quantile\(\.5\):share by carrier\?\): a question is"),
+        ("maen:share", r"did you mean mean:share\?"),
+        ("frobnicate:share", "^a question is"),
         (
-            "median:share by carrier",
-            r"'median' is no kind of question .did you mean quantile\(\.5\):share by carrier\?\)",
+            "sum:share*carrier",
+            r"did you mean sum:share by carrier\?\): a question is about one column, got 'share\*carrier'",
         ),
-        ("maen:share", "'maen' is no kind of question .did you mean 'mean'"),
-        ("frobnicate:share", "'frobnicate' is no kind of question: a question is"),
         ("share", "a question is"),
         ("ratio:", "needs a condition"),
         ("ratio: by carrier", "needs a condition"),
-        ("ratio:share", "expected one of"),
+        ("ratio:share", r"did you mean ratio:share in 0\.5\.\.1\.0\?\): condition, position 6: expected one of"),
     ],
 )
 def test_what_means_nothing_is_refused_in_one_line(text, told):
     with pytest.raises(InvalidInput, match=told) as refused:
         NumericQuestion.parse(FLIGHTS, text)
     assert "\n" not in str(refused.value)
+
+
+def test_a_question_before_learning_is_told_what_was_meant_too():
+    with pytest.raises(InvalidInput, match=r"did you mean quantile\(\.5\):share by carrier\?"):
+        NumericQuestion.before_learning(FLIGHTS, "quantile:share,q=0.5,by=carrier", {"dest by"})
+
+
+def test_nothing_is_meant_that_would_be_refused():
+    assert NumericQuestion.meant(FLIGHTS, "median(air_time)") == ""  # it has no bins yet
+    assert NumericQuestion.meant(FLIGHTS, "mean of carrier") == ""
+    assert NumericQuestion.meant(FLIGHTS, "mean(share) where share > .7") == ""  # cuts through a bin
 
 
 def test_too_many_groups_and_too_wide_a_marginal_are_refused():
@@ -248,3 +260,25 @@ def test_a_condition_through_bins_may_be_asked_before_others_are_learned():
     found = NumericQuestion.before_learning(MINUTES, "ratio:delay > 15 and carrier = 1", learned)
     assert str(found) == "count"
     assert NumericQuestion.before_learning(MINUTES, "ratio:delay > 15", learned).through_bins
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "told"),
+    [
+        (0.0, 0.0, 0.3, True),
+        (1.0, 0.5, 1.0, True),
+        (0.0, 0.0, 0.05, False),  # so near to the bound it is
+        (0.2, 0.0, 0.5, False),
+        (0.0, 0.0, 1.0, False),  # this is all that the bounds allow
+        (0.0, np.nan, np.nan, False),
+    ],
+)
+def test_a_number_that_noise_moved_to_a_bound(value, low, high, told):
+    arrays = (np.array([part]) for part in (value, low, high))
+    assert at_a_bound(NumericQuestion.parse(FLIGHTS, "mean:share"), *arrays).tolist() == [told]
+
+
+@pytest.mark.parametrize("text", ["sum:share", "count", "quantile(0):share", "histogram:share"])
+def test_what_is_not_moved_to_a_bound(text):
+    zero = np.zeros(1)
+    assert not at_a_bound(NumericQuestion.parse(FLIGHTS, text), zero, zero, zero + 0.5).any()

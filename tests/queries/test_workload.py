@@ -346,8 +346,9 @@ def test_the_parts_of_a_workload_are_the_workload(most):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("meen:age", "'mean'"),
+        ("meen:age", "mean:age"),
         ("marginal:2", "'marginals'"),
+        ("range:age", "'ranges'"),
         ("avg:age by sex", "mean:age by sex"),
         ("wher:sex = F", "'where'"),
     ],

@@ -77,3 +77,23 @@ def test_a_line_whose_interval_is_all_that_the_bounds_allow_says_so():
     assert {row["note"] for row in bounded if (float(row["low"]), float(row["high"])) == (0, 8)} == told
     assert len([row for row in bounded if row["note"]]) >= 2
     assert {row["note"] for row in noisy if row["question"].startswith("sum")} == {""}  # sums have no bounds
+
+
+def test_a_line_whose_value_noise_moved_to_a_bound_says_so():
+    asked = ("mean:delay by carrier*late", "variance:delay by carrier*late", "ratio:delay < 1 by carrier*late")
+    shares = lines(number_rows(with_numbers(rho=1e-4, asked=asked)))[-4:]
+    told = "noise moved the value to a bound of the column: only the interval says something"
+    assert [row["note"] for row in shares] == ["", "", told, ""]
+    assert (shares[2]["value"], shares[2]["low"]) == ("0", "0")
+    assert 0.1 < float(shares[2]["high"]) < 1
+
+
+@pytest.mark.parametrize("mechanism", [None, qr.MaxEnt()])
+def test_a_histogram_has_a_line_for_each_cell_with_a_value(mechanism, tmp_path):
+    """Some records have none, which are counted and are in no line."""
+    release = with_numbers(asked=("mean:delay by carrier", "histogram:delay by carrier"), mechanism=mechanism)
+    found = [row[1] for row in number_rows(release) if row[0].startswith("histogram")]
+    assert found == [f"{carrier} * {cell}" for carrier in ("A & B", "UA") for cell in range(9)]
+    release.save(tmp_path / "out")
+    # Its noise is of a seed, and nothing else is found.
+    assert [c.name for c in qr.verify(tmp_path / "out").checks if c.holds is False] == ["noise source"]

@@ -206,6 +206,13 @@ def test_an_interval_that_is_all_that_the_bounds_allow_says_so():
         assert set(noisy.table(text).source) == {"measured"}
 
 
+def test_a_mean_that_noise_moved_to_a_bound_says_so():
+    found = released(POINTS, 3, rho=0.003).table("mean:delay by carrier")
+    assert found.source.tolist() == ["noise", "measured", "measured", "bounds"]
+    assert found.value[0] == found.low_95[0] == 0
+    assert 5.9 < found.high_95[0] < 59
+
+
 def test_where_and_the_other_doors_agree():
     release = released(BINNED, 3, workload=qr.Workload.marginals(BINNED, 3))
     for where in ("late = yes", "carrier in {AA, UA} and late = yes", "late = yes or carrier = AA"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -179,7 +180,11 @@ def _understood(domain: Domain, where: str, text: str) -> NumericQuestion | str:
 
     if NumericQuestion.spells(text, domain.names):
         return _question(domain, text, where)
-    parse(text, domain)
+    try:
+        parse(text, domain)
+    except InvalidInput as wrong:
+        question = "" if re.search("[=<>]", text) else NumericQuestion.meant(domain, text)
+        raise InvalidInput(f"{wrong}{f' (did you mean {question}?)' if question else ''}") from None
     return text
 
 
@@ -239,6 +244,8 @@ def _caveats(question: NumericQuestion, sources: Sequence[str]) -> list[str]:
         " that moved the answers",
         "bounds": "the interval is all that the column's bounds allow: there is too much noise for so few records to"
         " say more; a larger epsilon, a --delta, or larger and fewer groups help",
+        "noise": "noise moved the value to a bound of the column: only the interval says something; larger and fewer"
+        " groups, or narrower bounds that are public knowledge (within, or --clip), help",
     }
     lines = []
     for source, told in said.items():

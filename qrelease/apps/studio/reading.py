@@ -20,6 +20,7 @@ REASONS: Final = (
     ("values, the header has", "has another number of values than the header"),
     ("needs a header row", "is empty; it needs a header row"),
     ("appears twice", "has a column twice"),
+    ("a column of the schema (", "has no column of the schema in its first line"),
     ("columns seem to be separated by", "separates its columns by another mark than a comma; save it with commas"),
     ("is not UTF-8", "is not UTF-8 text; save it as UTF-8"),
     ("needs pyarrow", "needs pyarrow: pip install 'qrelease[parquet]'"),

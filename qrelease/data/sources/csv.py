@@ -11,6 +11,7 @@ from itertools import islice, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TextIO, final
 
+from qrelease._util.texts import listed
 from qrelease.data.domain import Domain
 from qrelease.data.sources.compression import READ_ERRORS, error_text, open_bytes, open_text, written
 from qrelease.data.sources.dialect import Dialect
@@ -31,6 +32,7 @@ CHUNK = 512
 
 _SEPARATORS = ",;\t|"
 _TAB = "\t"
+_NO_HEADER = "if it is a record already, name all columns by --header"
 _UTF_16 = b"\xff\xfe", b"\xfe\xff"
 
 _OTHER_FORMATS = {
@@ -89,9 +91,10 @@ class CsvReader:
         if names is None:
             raise InvalidInput(f"{self.path} is empty; it needs a header row, or --header")
         self.header = tuple(name.strip() for name in names)
-        twice = next((n for i, n in enumerate(self.header) if n in self.header[:i]), None)
-        if twice is not None:
-            raise InvalidInput(f"{self.path} line 1: column {twice!r} appears twice")
+        twice = next((i for i, n in enumerate(self.header) if n in self.header[:i]), None)
+        if twice is not None:  # without a header these are values of a record: none is shown
+            places = f"column {self.header.index(self.header[twice]) + 1} appears twice, as column {twice + 1} too"
+            raise InvalidInput(f"{self.path} line 1: the name of {places}; {_NO_HEADER}")
         if first is not None and tuple(map(str.strip, first)) == self.header:
             raise InvalidInput(f"{self.path} line {self.line(0)} is a header itself: leave out --header")
 
@@ -107,10 +110,10 @@ class CsvReader:
                 f" {'tab' if other == _TAB else repr(other)}"
             )
         if known and not {name.strip() for name in known} & {*self.header}:
-            raise InvalidInput(
-                f"{self.path} line 1: no column of the schema is among {', '.join(self.header)}; if these are a record"
-                " already, name all columns by --header"
-            )
+            fields = len(self.header)
+            among = f"none of its {fields} fields" if fields > 1 else "its only field"
+            which = f"{among} {'names' if fields > 1 else 'does not name'} a column of the schema"
+            raise InvalidInput(f"{self.path} line 1: {which} ({listed(known)}); {_NO_HEADER}")
 
     def chunks(self, after: int = 0) -> Iterator[Chunk]:
         """The records below the header, at most `CHUNK` at a time, each as long as the header.

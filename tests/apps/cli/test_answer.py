@@ -112,8 +112,9 @@ def test_numbers_by_group_are_a_table(folder: Path, capsys: pytest.CaptureFixtur
         (["mean:age", "--where", "agee > 3"], "no column 'agee'"),
         (
             ["median:age by sex"],
-            "'median' is no kind of question (did you mean quantile(.5):age by sex?): a question is sum:COLUMN",
+            "'median:age by sex' is no question about numbers (did you mean quantile(.5):age by sex?): a question is",
         ),
+        (["median age by sex"], "no column 'median'; there are sex, age, city (did you mean quantile(.5):age by sex?)"),
         (["mean:age", "--percent"], "share of the total"),
         (["sex = F", "--top", "3"], "--top is for numbers, and 'sex = F' is a condition: ask it by itself"),
         (

@@ -696,6 +696,12 @@ def test_numbers_in_parquet_are_a_tidy_table_that_is_verified(with_hours, capsys
         (["--workload", "mean:sex"], "holds texts"),
         (["--workload", "count by sex", "--workload", "avg:hours"], "a workload is"),
         (["--numbers", "quantile(1.2):hours"], "from 0 to 1"),
+        (
+            ["--numbers", "quantile:hours,q=0.5"],
+            "no question about numbers (did you mean quantile(.5):hours?): no column",
+        ),
+        (["--numbers", "sum:hours*sex"], "did you mean sum:hours by sex?"),
+        (["--workload", "quantile(50):hours"], "did you mean quantile(.5):hours?"),
         (["--numbers", "mean:hours", "--clip", "hours=60..10"], "a lower and a higher"),
         (["--numbers", "mean:hours", "--clip", "hours"], "--clip takes"),
         (["--numbers", "mean:hours", "--clip", "hours=a..b"], "--clip takes"),

@@ -70,7 +70,7 @@ def test_no_records_are_a_column_of_none(tmp_path):
 @pytest.mark.parametrize(
     ("header", "said"),
     [
-        ("age,sex,day, age ", "column 'age' appears twice"),
+        ("age,sex,day, age ", "the name of column 1 appears twice, as column 4 too"),
         ("age,sex", "has no column 'day'; it has age, sex"),
     ],
 )
