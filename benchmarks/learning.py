@@ -71,7 +71,7 @@ DELTA = 1e-9
 BINS = 32
 EPSILONS = (0.1, 1.0, 10.0)
 SHARES = (0.05, 0.1, 0.2, 0.3)
-WEIGHTS = (8, 24, 48)
+WEIGHTS = (12, 24, 48, 96)
 SCHEMAS = ("learned", "perfect", "equal", "quantiles", "privtree")
 FINE = 16
 RANGES = 500
@@ -458,12 +458,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         for epsilon in arguments.epsilon or ([1.0] if arguments.quick else EPSILONS):
             varied = arguments.shares or arguments.weights
             schemas = ["learned"] if varied else arguments.schema or SCHEMAS
-            parts = SHARES if arguments.shares else (learning.rho_share(table.domain),)
+            parts = SHARES if arguments.shares else (learning.RHO_SHARE,)
             weights = WEIGHTS if arguments.weights else (learning.CATEGORIES_RHO_WEIGHT,)
             for schema in schemas:
                 for share, weight in product(parts, weights):
                     if arguments.shares:
-                        learning.RHO_SHARE = learning.PERSONS_RHO_SHARE = share
+                        learning.RHO_SHARE = share
                     learning.CATEGORIES_RHO_WEIGHT = weight
                     lines = [
                         ran(table, judge, schema, epsilon, share, arguments.mechanism, 10 * s)

@@ -10,7 +10,7 @@ import sys
 import qrelease as qr
 from qrelease.data.bundled import adult
 
-COLUMNS = ["workclass", "marital-status", "occupation", "sex", "income"]
+COLUMNS = ["workclass", "marital-status", "sex", "income"]
 
 
 def main(picture: str) -> None:

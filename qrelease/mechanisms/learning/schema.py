@@ -69,10 +69,10 @@ CATEGORIES_WEIGHT = 4
 """How many times as much ε a column of categories takes as one of bins. A text needs about ln(1/δ)/ε records to be
 named, some 25/ε, and the noise of a bin is some 3/ε to 6/ε; what is not named is lost to every query about it."""
 
-CATEGORIES_RHO_WEIGHT = 24
-"""How many times as much ρ as each level of a tree of bins: three levels take about a seventh. With twice as much, the
-noise of the bins is 1.3 times as large, and hardly more records are in categories that are named. `python -m
-benchmarks.learning --weights` compares weights."""
+CATEGORIES_RHO_WEIGHT = 48
+"""How many times as much ρ as each level of a tree of bins: three levels take a sixteenth. What is not named is lost to
+every query about it, while bins of noisier counts are a little less even. `python -m benchmarks.learning --weights`
+compares weights."""
 
 PERSONS_SHARE = 0.35
 """The part of one cost where categories of persons are to be learned. Some 7/√(2ρ) persons must have a category for it
@@ -80,9 +80,6 @@ to be named, and there are fewer persons than records, while the noise of a rele
 
 RHO_SHARE = 0.1
 """The part of ρ, where learning and a release are in one account."""
-
-PERSONS_RHO_SHARE = 0.2
-"""The same where categories of persons are to be learned."""
 
 
 @final
@@ -101,11 +98,6 @@ class OneAccount:
 
 
 LearningCost = Cost | OneAccount
-
-
-def rho_share(domain: Domain) -> float:
-    """The part of ρ for what a schema leaves open, in one account with a release."""
-    return PERSONS_RHO_SHARE if _of_votes(domain) else RHO_SHARE
 
 
 def one_account(domain: Domain, cost: Cost, unit: Unit) -> OneAccount | None:
@@ -128,8 +120,7 @@ def one_account(domain: Domain, cost: Cost, unit: Unit) -> OneAccount | None:
     assert isinstance(a_record, ApproxDP)
     of_record = Fraction(zcdp_of(a_record).rho) * unit.size**2
     most = ZCDP(round_down(min(Fraction(of_unit), of_record)))
-    share = rho_share(domain)
-    first, rest = split(most, [share, 1 - share])
+    first, rest = split(most, [RHO_SHARE, 1 - RHO_SHARE])
     return OneAccount(cost, first, rest)
 
 

@@ -136,7 +136,7 @@ def test_persons_vote_and_all_is_spent_in_rho(neighbours, changed):
     parts, half = column_costs(domain, COST), ApproxDP(2.0, 5e-7)
     assert purse(domain, COST) == half
     assert [spend.cost for spend in private.spends] == [*parts.values()]
-    assert parts["town"].rho == pytest.approx(24 / 3.25 * parts["hours"].rho)
+    assert parts["town"].rho == pytest.approx(48 / 3.25 * parts["hours"].rho)
     assert sum(p.rho for p in parts.values()) == pytest.approx(zcdp_of(half).rho)
     assert sum(p.rho for p in parts.values()) <= zcdp_of(half).rho
     assert lone_delta(domain, COST) == pytest.approx(5e-7)
