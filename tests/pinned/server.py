@@ -72,12 +72,21 @@ MECHANISMS = {"": qr.Online(), ", declared": qr.Online(declared=qr.Conjunctions(
 CASES = [f"{cap}{name}" for cap in CAPS for name in MECHANISMS]
 
 
+class Unpaused(doors.serving.Transactions):
+    """Without what is learned in pauses: how long these are depends on the pace of the machine."""
+
+    def _keep_up(self):
+        return False
+
+
 def record(case):
     """Every response; those without a token and of one with little money after those of `ada`; and what was written."""
     cap, mark, declared = case.partition(",")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "people.ledger"
-        with doors.serving.worker(path, cap=CAPS[cap], mechanism=MECHANISMS[mark + declared]) as app:
+        with doors.serving.worker(
+            path, cap=CAPS[cap], mechanism=MECHANISMS[mark + declared], transactions_of=Unpaused
+        ) as app:
             with qr.Ledger.open(path) as ledger:
                 analysts = doors.Analysts(ledger)
                 tokens = {"ada": analysts.add("ada", BUDGETS[cap]), "nobody": None, "wrong": "wrong"}
