@@ -351,7 +351,7 @@ class PersonReader(dict[str, int]):
         if type(key) is str:
             return self[key]
         try:
-            if not _exact(key):
+            if not exact(key):
                 raise InvalidInput("give keys past 2^53, or finer than a float or a microsecond, as text")
             text = text_of(key)
         except InvalidInput as error:
@@ -371,7 +371,7 @@ class PersonReader(dict[str, int]):
         return np.frombuffer(b"".join(words), "<u8").astype(np.uint64).reshape(-1, 2)
 
 
-def _exact(key: object) -> bool:
+def exact(key: object) -> bool:
     """Whether no other key of its type has its text: a rounded one would make two persons one."""
     if isinstance(key, bool | np.bool_):
         return True

@@ -32,7 +32,8 @@ class SharedValues:
     """
 
     def __init__(self, columns: int, missing: Sequence[str]) -> None:
-        self._numbers: list[dict[str, int]] = [dict.fromkeys(missing, -1) for _ in range(min(columns, _MAX_COLUMNS))]
+        marks = dict.fromkeys(map(hash, missing), -1)
+        self._numbers: list[dict[int, int]] = [{**marks} for _ in range(min(columns, _MAX_COLUMNS))]
         self._codes: list[list[Ints]] = [[] for _ in self._numbers]
         self._records = 0
 
@@ -42,7 +43,7 @@ class SharedValues:
         if left <= 0 or not columns:
             return
         for numbers, codes, texts in zip(self._numbers, self._codes, columns, strict=False):
-            given = [text.strip() for text in texts[:left]]
+            given = [hash(text.strip()) for text in texts[:left]]  # texts may be long
             codes.append(np.fromiter((numbers.setdefault(text, len(numbers)) for text in given), np.int64, len(given)))
         self._records += min(len(columns[0]), left)
 

@@ -14,7 +14,14 @@ import narwhals.stable.v2 as nw
 
 from qrelease.data.sources.frames import FramePiece, FrameReader
 from qrelease.data.sources.progress import reading_bar
-from qrelease.data.sources.row_queries import BATCH, MEMORY, arrow_batches, check_plan, check_row_by_row
+from qrelease.data.sources.row_queries import (
+    BATCH,
+    arrow_batches,
+    check_plan,
+    check_row_by_row,
+    connected,
+    error_line,
+)
 from qrelease.data.sources.stores import Place, as_source, files_at
 from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
@@ -124,20 +131,15 @@ def query_reader(path: Path, query: str) -> BatchReader:
             import duckdb
         except ImportError:
             raise InvalidInput(f"{path}: a query needs duckdb: pip install duckdb") from None
-        settings: dict[str, str | bool | int | float | list[str]] = {
-            "enable_external_access": "false",
-            "memory_limit": MEMORY,
-        }
         try:
             if not path.exists():
                 raise InvalidInput(f"{path} cannot be read: there is no such file")
-            with duckdb.connect(str(path), read_only=True, config=settings) as connection:
-                connection.execute("set enable_progress_bar = false")  # which goes to the standard output
+            with connected(str(path)) as connection:
                 private_size = check_row_by_row(connection, query, str(path))
                 check_plan(connection, query, str(path))
                 yield connection.sql(query), private_size
         except duckdb.Error as error:
-            raise InvalidInput(f"{path}: {_line(error)}") from None
+            raise InvalidInput(f"{path}: {error_line(error)}") from None
 
     def batches(columns: Sequence[str]) -> Iterator[Any]:
         with asked() as (rows, _):

@@ -12,14 +12,11 @@ schema asks for.
 
 from __future__ import annotations
 
-import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import narwhals.stable.v2 as nw
@@ -32,10 +29,12 @@ from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoder import Encoder
 from qrelease.data.sources.frames import FramePiece
 from qrelease.data.sources.row_queries import (
-    MEMORY,
     arrow_batches,
     check_nodes,
+    check_ordered,
     check_plan,
+    connected,
+    error_line,
     parsed,
     table_name,
     tables_of,
@@ -82,14 +81,15 @@ def file_query_reader(
     except ImportError:
         raise InvalidInput(f"{path}: a query needs duckdb: pip install 'qrelease[duckdb]'") from None
     try:
-        with _connected() as connection:
+        with connected(":memory:") as connection:
             nodes = parsed(connection, query, str(path))
             private_size = check_nodes(nodes, str(path))
+            check_ordered(nodes, str(path))
             readers = _named(str(path), files, nodes)
             found = FileQueryReader(path, readers, query, nodes, dialect, private_size)
             found.check(connection)
     except duckdb.Error as error:
-        raise InvalidInput(f"{path}: {_line(error)}") from None
+        raise InvalidInput(f"{path}: {error_line(error)}") from None
     return found
 
 
@@ -120,10 +120,6 @@ def _named(
         raise InvalidInput(f"{path}: the query names no table; {there_are}")
     if ALL_FILES in found and len(found) > 1 and len(files) > 1:
         raise InvalidInput(f"{path}: table {ALL_FILES} has the records of all others: a query of it names it alone")
-    for (one, first), (other, second) in combinations(found.items(), 2):
-        with suppress(OSError):
-            if any(os.path.samefile(a, b) for a in first.files for b in second.files):
-                raise InvalidInput(f"{path}: tables {one} and {other} are one file, in which one record is several")
     return found
 
 
@@ -173,7 +169,13 @@ class FileQueryReader:
             self.check_header()
             told = [f"{name} has {', '.join(schema.names)}" for name, schema in schemas.items()]
             told += [table.left_out for table in self._tables.values() if table.left_out]
-            raise InvalidInput(f"{self.path}: {_line(error)}; {'; '.join(told)}") from None
+            text = error_line(error)
+            if "VARCHAR" in text and any(_is_text(kind) for schema in schemas.values() for kind in schema.types):
+                text += "; cells of CSV and JSON lines are texts: write cast(age as double) for the number in a column"
+            raise InvalidInput(f"{self.path}: {text}; {'; '.join(told)}") from None
+        twice = [name for name, times in Counter(self.header).items() if times > 1]
+        if twice:
+            raise InvalidInput(f"{self.path}: two columns of the query are called {twice[0]!r}: name one with `as`")
         check_plan(connection, self._query, str(self.path))
 
     def check_header(self, known: Collection[str] = ()) -> None:
@@ -210,18 +212,20 @@ class FileQueryReader:
         failed: list[BaseException] = []
         wanted = columns if self._named.bare else None if self._named.star or self._named.row else ()
         try:
-            with TemporaryDirectory(prefix="qrelease-") as folder, _connected(folder) as connection:
+            with connected(":memory:") as connection:
                 for name, table in self._tables.items():
                     schema = table.schema(wanted)
                     rows = _told(table.rows(schema), failed)
                     connection.register(name, pa.RecordBatchReader.from_batches(schema, rows))
-                _lock(connection)
+                connection.execute("set lock_configuration = true")
                 yield from arrow_batches(connection.sql(self._query), columns)
         except Exception as error:
             if failed:  # what a reader raised, which DuckDB tells in other words
                 raise failed[0] from None
             if isinstance(error, duckdb.Error | OSError | pa.ArrowException):
-                raise InvalidInput(f"{self.path}: {_line(error)}") from None
+                raise InvalidInput(f"{self.path}: {error_line(error)}") from None
+            if isinstance(error, RuntimeError) and "interrupted" in str(error):  # by a signal, as DuckDB tells it
+                raise KeyboardInterrupt from None
             raise
 
 
@@ -259,8 +263,8 @@ _STAR_LISTS: Final = ("exclude_list", "replace_list", "qualified_exclude_list", 
 
 
 def _is_row(node: Mapping[str, Any], tables: Collection[str]) -> bool:
-    """Whether a name may be that of a table, whose row is then the value."""
-    return len(node["column_names"]) == 1 and node["column_names"][0].lower() in tables
+    """Whether a name may be that of a table, perhaps after its schema's, whose row is then the value."""
+    return node["column_names"][-1].lower() in tables
 
 
 @final
@@ -305,7 +309,8 @@ class _FileTable:
         found: dict[str, str] = {}
         for name in types:
             other = found.setdefault(name.lower(), name)
-            if other != name and (name.lower() in named or (self._named.star and not self._reader.keyed)):
+            asked = name in (*self._named.names, *(wanted or ())) if self._reader.keyed else self._named.star
+            if other != name and (asked or (name.lower() in named and not self._reader.keyed)):
                 raise InvalidInput(
                     f"{self._reader.path}: columns {other!r} and {name!r} differ in case alone, which a query does not"
                     " tell apart"
@@ -416,39 +421,3 @@ def _told(rows: Iterator[Any], failed: list[BaseException]) -> Iterator[Any]:
     except BaseException as error:
         failed.append(error)
         raise
-
-
-@contextmanager
-def _connected(folder: str = "") -> Iterator[Any]:
-    """A database in memory that reaches no file but those of its own that it puts into a folder for a while.
-
-    Without a folder it puts none there. One thread, so that the rows of a join have one order.
-    """
-    import duckdb
-
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "enable_external_access": "false",
-        "autoload_known_extensions": "false",
-        "autoinstall_known_extensions": "false",
-        "python_enable_replacements": "false",
-        "memory_limit": MEMORY,
-        "threads": "1",
-        "temp_directory": folder,
-    }
-    with duckdb.connect(":memory:", config=config) as connection:
-        yield connection
-
-
-def _lock(connection: Any) -> None:
-    """What is set stays so. Moments are in UTC, where DuckDB has other zones at all."""
-    import duckdb
-
-    with suppress(duckdb.Error):
-        connection.execute("set TimeZone = 'UTC'")
-    connection.execute("set enable_progress_bar = false")  # which goes to the standard output
-    connection.execute("set lock_configuration = true")
-
-
-def _line(error: BaseException) -> str:
-    """An error in one line, without the query that DuckDB repeats at its end."""
-    return " ".join(str(error).split("\n\nLINE ")[0].split())

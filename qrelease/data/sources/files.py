@@ -121,8 +121,17 @@ def _reader_of(
     def all_files() -> TypedReader:
         return ManyReader(place, [_file_reader(file, dialect) for file in files])
 
+    def files_alike() -> TypedReader:
+        readers = [_file_reader(file, dialect) for file in files]
+        if len({reader.keyed for reader in readers}) > 1:
+            raise InvalidInput(
+                f"{place}: JSON lines have no columns of a type, and other files have: a query names one of them"
+            )
+        return ManyReader(place, readers)
+
     if not files:
         raise InvalidInput(f"no file has a name like {place}")
+    _check_apart(files)
     if query is None:
         return all_files() if many else _file_reader(files[0], dialect)
     from qrelease.data.sources.csv import PLAIN
@@ -131,8 +140,20 @@ def _reader_of(
     openers: list[tuple[str, Callable[[], TypedReader]]] = [
         (table_called(_bare(file)), partial(_file_reader, file, dialect)) for file in files
     ]
-    openers += [(ALL_FILES, all_files)] if many else []
+    openers += [(ALL_FILES, files_alike)] if many else []
     return file_query_reader(place, openers, query, dialect or PLAIN)
+
+
+def _check_apart(files: Sequence[Place]) -> None:
+    """Raise `InvalidInput` where two files are one, by two names: each of its records would count twice."""
+    seen: dict[tuple[int, int], Place] = {}
+    for file in files if len(files) > 1 else ():
+        if isinstance(file, Path):
+            with suppress(OSError):  # which its reader tells
+                status = file.stat()
+                other = seen.setdefault((status.st_dev, status.st_ino), file)
+                if other is not file:
+                    raise InvalidInput(f"{other} and {file} are one file, each of whose records would count twice")
 
 
 def _file_reader(file: Place, dialect: Dialect | None) -> TypedReader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Codes
-from qrelease.data.persons import KeyReader
+from qrelease.data.persons import KeyReader, exact
 from qrelease.data.sources.compression import READ_ERRORS, error_text, open_bytes
 from qrelease.data.sources.encoder import Encoder
 from qrelease.data.sources.progress import reading_bar
@@ -118,12 +119,20 @@ class JsonPiece:
         return reader.codes([record.get(column) for _, record in self.records], self.place)
 
     def arrow(self, column: str) -> Any:
-        """The texts (n,) of the values of a key, null where an object has it not. `InvalidInput` for one without."""
+        """The texts (n,) of the values of a key, null where an object has it not. `InvalidInput` for one without.
+
+        Also for a number that a float does not hold exactly: another one would have its text, and a query that joins or
+        compares would take two persons for one.
+        """
         import pyarrow as pa
 
         found: list[str | None] = []
         try:
-            found.extend(text_of(record.get(column)) for _, record in self.records)
+            for _, record in self.records:
+                value = record.get(column)
+                if isinstance(value, int | float) and not math.isinf(value) and not exact(value):
+                    raise InvalidInput("a query takes numbers below 2^53 that a float holds: write others as text")
+                found.append(text_of(value))
         except InvalidInput as error:
             raise InvalidInput(f"{self.place(len(found))}: column {column!r}: {error}") from None
         return pa.array(found, pa.string())

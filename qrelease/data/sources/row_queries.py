@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from qrelease.errors import InvalidInput
@@ -51,6 +53,8 @@ _FUNCTIONS: Final = frozenset(
 )
 """Functions of the values of one row, which give the same each time."""
 
+_BY_EQUALITY: Final = ("COMPARE_EQUAL", "COMPARE_NOTEQUAL", "COMPARE_DISTINCT_FROM", "COMPARE_NOT_DISTINCT_FROM")
+
 _ROW_BY_ROW: Final = frozenset(
     {
         "SEQ_SCAN",
@@ -67,6 +71,16 @@ _ROW_BY_ROW: Final = frozenset(
     | {"ARROW_SCAN", "PYTHON_ARROW_SCAN"}
 )
 """Steps of DuckDB's plans each of whose rows is made of one row of every table."""
+
+_LONGEST_ERROR: Final = 300  # characters
+
+_OF_THE_SESSION: Final = frozenset(
+    {
+        *("current_timestamp", "current_date", "current_time", "localtime", "localtimestamp", "user", "current_user"),
+        *("session_user", "current_role", "current_schema", "current_catalog", "current_database"),
+    }
+)
+"""Names that mean the clock or the session where no column is called so."""
 
 _ABSENT: Final = ("group_expressions", "group_sets", "having", "sample", "qualify")
 """Parts of a select that have to be empty."""
@@ -98,6 +112,11 @@ def parsed(connection: Any, query: str, path: str) -> list[Mapping[str, Any]]:
 def check_nodes(nodes: Sequence[Mapping[str, Any]], path: str) -> str:
     """As `check_row_by_row`, of a query that names only tables, and functions of DuckDB's own."""
     for node in nodes:
+        name = _of_the_session(node)
+        if name is not None:
+            raise InvalidInput(
+                f"{path}: {name} is that of the session, or the clock, where no column is called so: write table.{name}"
+            )
         found = _refused(node)
         if found:
             raise InvalidInput(
@@ -106,6 +125,45 @@ def check_nodes(nodes: Sequence[Mapping[str, Any]], path: str) -> str:
                 " persons, [person.derive] of the schema counts and sums"
             )
     return FILTERED if any(node.get("where_clause") or node.get("type") == "JOIN" for node in nodes) else ""
+
+
+def check_ordered(nodes: Sequence[Mapping[str, Any]], path: str) -> None:
+    """Raise `InvalidInput` for a column that is compared by order with a number in quotes.
+
+    Where the column has texts, as all of CSV have, 10 comes before 9 then; and where it has numbers, the number in
+    quotes is one: so which records there are would depend on the type that others gave a column.
+    """
+    for node in nodes:
+        if node.get("class") == "BETWEEN":
+            sides = [node["input"], node["lower"], node["upper"]]
+        elif node.get("class") == "COMPARISON" and node["type"] not in _BY_EQUALITY:
+            sides = [node["left"], node["right"]]
+        else:
+            continue
+        column = next((side for side in sides if side.get("class") == "COLUMN_REF"), None)
+        number = next((text for text in map(_quoted_number, sides) if text), None)
+        if column is not None and number is not None:
+            name = ".".join(column["column_names"])
+            raise InvalidInput(
+                f"{path}: {name} is compared with the text '{number}', after which '10' comes before '9': write"
+                f" cast({name} as double) and {number} without quotes"
+            )
+
+
+def _of_the_session(node: Mapping[str, Any]) -> str | None:
+    """The name of a column that need not be one; None for other nodes."""
+    names: Sequence[str] = node["column_names"] if node.get("class") == "COLUMN_REF" else ()
+    return names[0] if len(names) == 1 and names[0].lower() in _OF_THE_SESSION else None
+
+
+def _quoted_number(node: Mapping[str, Any]) -> str | None:
+    """The number in a constant that is a text; None for others."""
+    literal = node.get("literal") or {}
+    if literal.get("kind") == "STRING":
+        with suppress(ValueError):
+            float(literal["text"])
+            return str(literal["text"])
+    return None
 
 
 def check_plan(connection: Any, query: str, path: str) -> None:
@@ -133,6 +191,40 @@ def arrow_batches(relation: Any, columns: Sequence[str]) -> Iterator[Any]:
 
     for batch in relation.to_arrow_reader(BATCH):
         yield pa.Table.from_batches([batch]).select(list(columns))
+
+
+@contextmanager
+def connected(database: str) -> Iterator[Any]:
+    """A database of DuckDB's, opened for reading, that reaches no other file but those that hold what memory cannot.
+
+    These are in a folder that only this user may read, and that is deleted afterwards, except by a killed process. One
+    thread, so that the rows of a join have one order. Moments are in UTC, on every machine, where DuckDB knows of other
+    zones.
+    """
+    import duckdb
+
+    with TemporaryDirectory(prefix="qrelease-") as folder:
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "temp_directory": folder,
+            "memory_limit": MEMORY,
+            "threads": "1",
+            "autoload_known_extensions": "false",
+            "autoinstall_known_extensions": "false",
+            "python_enable_replacements": "false",
+        }
+        with duckdb.connect(database, read_only=database != ":memory:", config=settings) as connection:
+            connection.execute("set enable_external_access = false")
+            connection.execute("set enable_progress_bar = false")  # which goes to the standard output
+            with suppress(duckdb.Error):
+                connection.execute("set TimeZone = 'UTC'")
+            yield connection
+
+
+def error_line(error: BaseException) -> str:
+    """An error of DuckDB's in one line, without the query at its end; of a long value in it no more than the head."""
+    text = " ".join(str(error).rpartition("\n\nLINE ")[0].split() or str(error).split())
+    text = "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in text)
+    return text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…"
 
 
 def tables_read(query: str) -> frozenset[str]:
@@ -182,7 +274,7 @@ def _refused(node: Mapping[str, Any]) -> str | None:
                 return (held or ["group by all"])[0].replace("_", " ")
         case "SET_OPERATION_NODE":
             if node.get("setop_type") != "UNION" or not node.get("setop_all"):
-                return "a set operation other than union all"
+                return 'a set operation other than union all (a column called union is "union" in a query)'
             twice = _twice([*(node.get("children") or ()), node.get("left"), node.get("right")])
             if twice:
                 return f"table {twice} in a union with itself, in which one record is several"
