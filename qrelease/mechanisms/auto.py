@@ -259,11 +259,25 @@ class Auto:
         if records is None:
             records, first = private.count(counting)
             counted = () if first is None else (first,)
-        found = choose(workload, max(round(records), 1), rest, private.neighbours, table=self.table)
+        likely = likely_records(records, counted[0] if counted else None)
+        found = choose(workload, likely, rest, private.neighbours, table=self.table)
         result = found.mechanism.release(private, workload, found.cost)
         spent = "the cost of counting the records" if counted else "nothing was spent"
         choices = {**result.choices, **found.told, "to_choose": spent}
         return MechanismResult(result.synopsis, (*counted, *result.measurements), choices, result.constrained)
+
+
+def likely_records(count: float, measured: Measurement | None) -> int:
+    """About how many records to plan for: of a noisy count at least one standard deviation of its noise.
+
+    Where the noise is larger than the table, a count may be below zero, and what is predicted for hardly any records is
+    far too good.
+
+    count     of records, noisy or public
+    measured  what the noisy one is; None of a public one
+    """
+    hidden = 0.0 if measured is None else math.sqrt(measured.variance)
+    return max(round(count), round(hidden), 1)
 
 
 def choose(

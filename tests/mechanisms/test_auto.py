@@ -10,11 +10,12 @@ from worlds import BOTH, SpyEntropy, coded, random_table, table_of
 
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
-from qrelease.inference.measurement import RECORDS
+from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.mechanisms import auto
-from qrelease.mechanisms.auto import Auto, choose, explained, in_closed_form
+from qrelease.mechanisms.auto import Auto, choose, explained, in_closed_form, likely_records
 from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.mechanisms.weighted_records import FittedRecords
+from qrelease.noise.distributions import Noise
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
@@ -422,3 +423,16 @@ def test_over_a_large_histogram_what_is_predicted_to_be_nearer_is_taken():
         assert found.mechanism.name == ("records" if 1.02 * expected["records"] < expected["maxent"] else "maxent")
         taken.append(found.mechanism.name)
     assert taken == ["records", "maxent"]
+
+
+def test_a_count_below_its_noise_is_not_planned_for():
+    """What is predicted for one record, where there are a thousand, is far too good."""
+    noisy = Measurement(RECORDS, np.array([-362.0]), Noise("discrete Laplace", 600.0))
+    assert likely_records(-362.0, noisy) == round(noisy.variance**0.5) == 849
+    assert likely_records(5000.4, noisy) == 5000
+    assert likely_records(3.0, None) == 3
+    assert likely_records(0.0, None) == 1
+    for seed in range(4):  # 1 % of the cost counts them, by noise with a deviation of 14,142
+        found = released(Auto(), random_table(DOMAIN, 20, 1), PAIRS, PureDP(0.01), seed=seed)
+        assert found.measurements[0].group == RECORDS
+        assert found.parameters["error"] > 100  # of noise with a scale of 290
