@@ -435,4 +435,4 @@ def test_a_count_below_its_noise_is_not_planned_for():
     for seed in range(4):  # 1 % of the cost counts them, by noise with a deviation of 14,142
         found = released(Auto(), random_table(DOMAIN, 20, 1), PAIRS, PureDP(0.01), seed=seed)
         assert found.measurements[0].group == RECORDS
-        assert found.parameters["error"] > 100  # of noise with a scale of 290
+        assert 100 < found.parameters["error"] < 1000  # of noise with a scale of 290
