@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qrelease._util.typing import Axes
 from qrelease.queries.families import Cells
+from qrelease.queries.numeric import NumericQuestion
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
@@ -37,7 +38,21 @@ def what_records_lack(release: Release) -> tuple[str, ...]:
             " about numbers: how many they are in all and in groups, and their quantiles, may be further off than the"
             " answers"
         )
-    return (*told, *release.about_bins)
+    return (*told, *release.about_bins, *_about_limits(release))
+
+
+def _about_limits(release: Release) -> list[str]:
+    """That numbers are of values within the limits of the schema, where it brings others into them."""
+    sums = release.measured_sums
+    asked = [] if sums is None else [NumericQuestion.parse(release.domain, text) for text in sums.questions]
+    columns = dict.fromkeys(question.column for question in asked if question.kind in ("sum", "mean", "variance"))
+    clipped = [a for a in map(release.domain.__getitem__, filter(None, columns)) if a.outside == "clip"]
+    ends = [(a.name, float(a.grid.value(0)), float(a.grid.value(a.grid.size - 1))) for a in clipped if a.grid]
+    return [
+        f"values of {name} outside of {low:,.12g} to {high:,.12g} count as the nearest of these, by the schema: its"
+        " means and sums, and their intervals, are of such values"
+        for name, low, high in ends
+    ]
 
 
 def unmeasured_sets(release: Release) -> str:

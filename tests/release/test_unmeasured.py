@@ -1,9 +1,14 @@
 """What is said of synthetic records that they are not made from."""
 
+from fractions import Fraction
+
 import numpy as np
+import pandas as pd
+import pytest
 from releases import PAIRS, released
 from worlds import PEOPLE, coded
 
+from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.inference.synopsis import MISSED
 from qrelease.mechanisms.laplace import Laplace
@@ -84,3 +89,17 @@ def test_bars_of_marginals_that_were_not_measured_are_said_to_go_down_to_zero():
     assert (low.reshape(20, -1)[unmeasured] <= 1e-9).mean() > 0.5
     assert unmeasured_sets(released(Laplace(), asked=PAIRS)) == ""
     assert unmeasured_sets(released(MaxEnt(), asked=PAIRS)) == ""
+
+
+@pytest.mark.parametrize("outside", ["clip", "missing"])
+def test_that_values_beyond_the_limits_count_as_the_nearest_is_said(outside):
+    within, edges = (Fraction(0), Fraction(9)), (0.0, 5.0, 10.0)
+    wage = Attribute("wage", "number", edges=edges, within=within, step=Fraction(1), missing=("",), outside=outside)
+    domain = Domain((wage, Attribute("sex", "category", categories=("f", "m"))))
+    table = Table.from_frame(pd.DataFrame({"wage": [4, 90] * 20, "sex": list("fm") * 20}), domain)
+    for asked, told in (("mean:wage by sex", outside == "clip"), ("count by sex", False)):
+        workload = Workload.marginals(domain, 1) + Workload.numbers(domain, asked)
+        with Ledger.open(None, PureDP(1.0)) as ledger:
+            found = Curator(table, ledger, Entropy.insecure(0)).release(NumberSums(), workload, PureDP(1.0))
+        said = "values of wage outside of 0 to 9 count as the nearest of these, by the schema: its means and sums"
+        assert any(note.startswith(said) for note in found.notes) == told
