@@ -353,6 +353,8 @@ def _document(
             entry, cells[column.name] = _entry(column)
             entries.append(entry)
     omitted = [f"- {name!r}: {reason}" for name, reason in left_out.items()]
+    if not any(column.records or column.missing for column in columns):
+        raise InvalidInput(f"{name} has no records to draft a schema from")
     if not len(entries):
         raise InvalidInput(f"{name} has no column to draft a schema from: {'; '.join(omitted)}")
     head = _HEAD.format(path=name if rows is None else f"the first {rows:,} records of {name}").splitlines()

@@ -579,3 +579,8 @@ def test_categories_in_two_spellings_are_asked_about():
     text = draft(frame)
     assert "# one category in several spellings? 'NRW', 'nrw'" in text
     assert text.count("several spellings") == 1
+
+
+def test_a_table_without_a_record_is_called_so(write):
+    with pytest.raises(InvalidInput, match=r"none\.csv has no records to draft a schema from"):
+        draft(write("a,b\n", "none.csv"))
