@@ -13,8 +13,7 @@ import numpy as np
 
 from qrelease._util.typing import Ints
 
-MAX_RECORDS: Final = 1 << 17
-"""Records that are looked at, the first ones."""
+_MAX_RECORDS: Final = 1 << 17
 
 _MAX_COLUMNS: Final = 256
 _FEW: Final = 100  # values of a column that may say something of persons; those of a column of persons are more
@@ -29,23 +28,23 @@ class SharedValues:
 
     columns  how many columns there are; of more than 256 the others are not looked at
     missing  spellings of a missing value, which is nobody's
+    most     how many records are looked at, the first ones
     """
 
-    def __init__(self, columns: int, missing: Sequence[str]) -> None:
+    def __init__(self, columns: int, missing: Sequence[str], most: int = _MAX_RECORDS) -> None:
+        self._left = most
         marks = dict.fromkeys(map(hash, missing), -1)
         self._numbers: list[dict[int, int]] = [{**marks} for _ in range(min(columns, _MAX_COLUMNS))]
         self._codes: list[list[Ints]] = [[] for _ in self._numbers]
-        self._records = 0
 
     def see(self, columns: Sequence[Sequence[str]]) -> None:
         """Take in some records: the texts of each column."""
-        left = MAX_RECORDS - self._records
-        if left <= 0 or not columns:
+        if not columns:
             return
         for numbers, codes, texts in zip(self._numbers, self._codes, columns, strict=False):
-            given = [hash(text.strip()) for text in texts[:left]]  # texts may be long
+            given = [hash(text.strip()) for text in texts[: self._left]]  # texts may be long
             codes.append(np.fromiter((numbers.setdefault(text, len(numbers)) for text in given), np.int64, len(given)))
-        self._records += min(len(columns[0]), left)
+        self._left -= min(len(columns[0]), self._left)
 
     def found(self) -> list[tuple[int, tuple[int, ...]]]:
         """Each column of many values, of several records each, with the columns that are the same in nearly all records
