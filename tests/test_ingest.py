@@ -510,8 +510,8 @@ class Suite:
                 assert [*after[:place], *after[place + 1 :]] == before, (attribute, others, newcomer)
 
     def run(self, source: str, pairs: int, seed: int, width: int = 6) -> None:
-        """Worlds until so many pairs are compared; of a source that is slow to open, a fifth of them."""
-        pairs = pairs // 5 if source in SLOW_TO_OPEN else pairs
+        """Worlds until so many pairs are compared; of a source that is slow to open, a tenth of them."""
+        pairs = -(-pairs // 10) if source in SLOW_TO_OPEN else pairs
         rng = np.random.default_rng(seed)
         while self.pairs < pairs:
             domain = Domain(tuple(random_attribute(rng, f"c{i}") for i in range(width)))

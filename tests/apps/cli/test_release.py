@@ -134,7 +134,7 @@ def test_a_file_without_a_header_is_released_where_its_columns_are_said(
     cost = ["--epsilon", "1", "--insecure-seed", "1"]
     capsys.readouterr()
     assert main(["release", "bare.csv", *same, *cost, "--ledger", "a.ledger", "--out", "unsaid"]) == 2
-    assert "if these are a record already, name all columns by --header" in capsys.readouterr().err
+    assert "if it is a record already, name all columns by --header" in capsys.readouterr().err
     assert not (folder / "a.ledger").exists()
     assert main(["release", "bare.csv", *same, *cost, "--ledger", "a.ledger", "--out", "bare", *said]) == 0
     assert main(["release", "named.csv", *same, *cost, "--ledger", "b.ledger", "--out", "named"]) == 0

@@ -206,11 +206,11 @@ def test_a_header_that_is_a_record_is_said_to_be_one(tmp_path):
     told = r"line 1: none of its 2 fields names a column of the schema \('price', 'count'\); .* --header$"
     with pytest.raises(InvalidInput, match=told) as refused:
         Table.read(tmp_path / "t.csv", Domain(DOMAIN.attributes[1:]))
-    assert "177" not in str(refused.value)
+    assert "177" not in str(refused.value).replace(str(tmp_path), "")
     (tmp_path / "t.csv").write_text("177,1.5,177\n1,1.5,2\n")
     with pytest.raises(InvalidInput, match=r"column 1 appears twice, as column 3 too; .* --header$") as refused:
         Table.read(tmp_path / "t.csv", Domain(DOMAIN.attributes[1:]))
-    assert "177" not in str(refused.value)
+    assert "177" not in str(refused.value).replace(str(tmp_path), "")
     (tmp_path / "t.csv").write_text("1.5,1\n1.5,2\n")
     found = Table.read(tmp_path / "t.csv", Domain(DOMAIN.attributes[1:]), dialect=Dialect(header=("price", "count")))
     assert len(found) == 2
