@@ -24,6 +24,7 @@ REASONS: Final = (
     ("columns seem to be separated by", "separates its columns by another mark than a comma; save it with commas"),
     ("is not UTF-8", "is not UTF-8 text; save it as UTF-8"),
     ("needs pyarrow", "needs pyarrow: pip install 'qrelease[parquet]'"),
+    ("no records to draft a schema from", "has no records that a schema can be drafted from"),
     ("no column to draft a schema from", "has no column that a schema can be drafted from"),
     ("has no column", "lacks a column that the schema has"),
     ("has no person column", "lacks the column that says whose records they are"),

@@ -58,7 +58,7 @@ def test_reasons_are_fixed_texts(tmp_path, text, said):
 
 def test_a_table_without_records_is_not_said_to_lack_columns(tmp_path):
     said = told(tmp_path, "sex,age\n", act=lambda: drafted(tmp_path / "people.csv"))
-    assert "has no column that a schema can be drafted from" in said
+    assert "has no records that a schema can be drafted from" in said
 
 
 def test_a_file_that_is_none_is_said_so(tmp_path):
