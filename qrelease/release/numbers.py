@@ -122,9 +122,7 @@ def _published(release: Release, answer: NumberTable) -> NumberTable:
         parts = (found.unbiased, *found.unbiased_ends, found.value, found.low, found.high, found.n)
         value, low, high, model, model_low, model_high, n = (part.reshape(-1) for part in parts)
         keys = answer.keys
-        if (
-            question.kind == "histogram"
-        ):  # records without a value are in none, though they were counted with the others
+        if question.kind == "histogram":  # records without a value were counted too, and are in no cell of it
             keys = keys[keys[:, -1] < question.attribute.values]
         made = replace(answer, value=value, low=low, high=high, model=model, model_low=model_low, model_high=model_high)
         return replace(made, keys=keys, count=n)
