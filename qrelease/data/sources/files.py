@@ -119,11 +119,8 @@ def _reader_of(
     from qrelease.data.sources.many import ManyReader
 
     def all_files() -> TypedReader:
-        return ManyReader(place, [_file_reader(file, dialect) for file in files])
-
-    def files_alike() -> TypedReader:
         readers = [_file_reader(file, dialect) for file in files]
-        if len({reader.keyed for reader in readers}) > 1:
+        if query is not None and len({reader.keyed for reader in readers}) > 1:
             raise InvalidInput(
                 f"{place}: JSON lines have no columns of a type, and other files have: a query names one of them"
             )
@@ -140,7 +137,7 @@ def _reader_of(
     openers: list[tuple[str, Callable[[], TypedReader]]] = [
         (table_called(_bare(file)), partial(_file_reader, file, dialect)) for file in files
     ]
-    openers += [(ALL_FILES, files_alike)] if many else []
+    openers += [(ALL_FILES, all_files)] if many else []
     return file_query_reader(place, openers, query, dialect or PLAIN)
 
 
