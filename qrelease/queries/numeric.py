@@ -225,7 +225,7 @@ class NumericQuestion:
     by : sequence of str
         The columns whose cells are the groups, in this order; missing cells are groups too.
     where : str
-        A condition that the records meet; empty for all records.
+        A condition that the records meet; empty for all records, and where every record that there may be meets it.
     probabilities : sequence of float
         Which quantiles, each in [0, 1]; the median by default. For no other kind.
     threshold : str
@@ -316,7 +316,9 @@ class NumericQuestion:
                 raise InvalidInput(f"{part} must be a condition, got {text!r}")
             if text.strip():
                 read = predicates.parse if part == "where" else predicates.parse_finely
-                object.__setattr__(self, part, str(read(text, self.domain)))
+                found = read(text, self.domain)
+                is_none = part == "where" and bool(found.mask().all())  # it holds of every record that there may be
+                object.__setattr__(self, part, "" if is_none else str(found))
 
     def _checked_probabilities(self) -> tuple[float, ...]:
         given = self.probabilities

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import fields
 from importlib import import_module
 from typing import Any, Final
 
+from qrelease._util.texts import meant
 from qrelease.errors import InvalidInput
 
 STATISTICS: Final = {
@@ -84,6 +86,11 @@ _FUNCTIONS: Final = {
 }
 
 
+_QUESTION: Final = re.compile(
+    r"(?P<kind>median|quantile)s?\s*(?:\((?P<levels>[^()]+)\))?\s*:\s*(?P<column>[^\s,]+)(?:\s+by\s+(?P<by>[^,]+))?"
+)
+
+
 def parse_statistic(text: str) -> Any:
     """The statistic that a text names: `name:column`, or `name:column,parameter=value,…`; a list is `a/b/c`.
 
@@ -100,7 +107,9 @@ def parse_statistic(text: str) -> Any:
     name, _, rest = text.partition(":")
     column, *given = rest.split(",")
     if name not in STATISTICS or not column:
-        raise InvalidInput(f"a statistic is NAME:COLUMN with a name of {', '.join(STATISTICS)}, got {text!r}")
+        wanted = _as_a_statistic(text)
+        told = f" (did you mean {wanted}?)" if wanted else meant(name, [*STATISTICS])
+        raise InvalidInput(f"a statistic is NAME:COLUMN with a name of {', '.join(STATISTICS)}, got {text!r}{told}")
     module, made, _ = STATISTICS[name]
     kind = getattr(import_module(f"qrelease.statistics.{module}"), made)
     first, *known = [f.name for f in fields(kind)]
@@ -118,6 +127,20 @@ def parse_statistic(text: str) -> Any:
         raise InvalidInput(
             f"{name} needs one more of {', '.join(missing)}, as in {name}:{column},{missing[0]}=…"
         ) from None
+
+
+def _as_a_statistic(text: str) -> str:
+    """The statistic that says what a question of `release --numbers` asks, `quantile(.5):age by sex`; empty if none."""
+    found = _QUESTION.fullmatch(text)
+    if found is None:
+        return ""
+    levels = [level.strip() for level in (found["levels"] or ".5").split(",")]
+    by = ",by=" + "/".join(part.strip() for part in found["by"].split("*")) if found["by"] else ""
+    if found["levels"] is None and found["kind"] != "median":
+        return ""
+    if len(levels) == 1:
+        return f"quantile:{found['column']},q={levels[0]}{by}"
+    return "" if by else f"tree-quantiles:{found['column']},qs={'/'.join(levels)}"
 
 
 def spell_statistic(statistic: Any) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from qrelease._util.brief import brief
+from qrelease._util.texts import aligned
 from qrelease.errors import InvalidInput
 from qrelease.privacy.costs import Cost, Neighbours, Spend, cost_from_json
 from qrelease.privacy.unit import Unit
@@ -238,6 +239,16 @@ class Estimate:
             "</body></html>\n"
         )
 
+    def _values(self) -> list[str]:
+        """The value and its interval; of groups, a line for each."""
+        groups = self.choices.get("groups")
+        if not groups or not isinstance(self.value, tuple):
+            return [f"{self.statistic}  {_number(self.value)}", f"interval  {self._interval()}: {self.covers}"]
+        about = "" if self.interval is None else f"; with intervals, of all together {self.confidence:.0%}"
+        intervals = [""] * len(groups) if self.interval is None else map(_number, self.interval)
+        rows = zip(map(str, groups), map(_number, self.value), intervals, strict=True)
+        return [f"{self.statistic}  {self.covers}{about}", *(f"  {line}" for line in aligned([*rows]))]
+
     def _interval(self) -> str:
         return "none" if self.interval is None else f"{_number(self.interval)}, {self.confidence:.0%}"
 
@@ -261,8 +272,7 @@ class Estimate:
     def __str__(self) -> str:
         """A few lines for a terminal."""
         lines = [
-            f"{self.statistic}  {_number(self.value)}",
-            f"interval  {self._interval()}: {self.covers}",
+            *self._values(),
             f"promise   {self._promise()}",
             *([] if self.least_error is None else [f"least     {self._least()}"]),
             f"cost      {self._cost()}",

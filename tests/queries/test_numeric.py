@@ -282,3 +282,19 @@ def test_a_number_that_noise_moved_to_a_bound(value, low, high, told):
 def test_what_is_not_moved_to_a_bound(text):
     zero = np.zeros(1)
     assert not at_a_bound(NumericQuestion.parse(FLIGHTS, text), zero, zero, zero + 0.5).any()
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("share >= 0", ""),
+        ("carrier in {AA, UA} and day >= 1970-01-01", ""),
+        ("share < .5 or share >= .5", ""),
+        ("arr_delay >= -60", "arr_delay is not missing"),
+        ("carrier = AA or carrier = AA", "carrier = 'AA'"),
+    ],
+)
+def test_a_condition_that_every_record_meets_is_none(condition, kept):
+    found = NumericQuestion.parse(FLIGHTS, f"mean:share by carrier where {condition}")
+    assert found.where == kept
+    assert (found == NumericQuestion.parse(FLIGHTS, "mean:share by carrier")) == (not kept)

@@ -82,3 +82,20 @@ def test_a_list_of_numbers_is_a_tuple():
     assert parse_statistic("gaussian-mean-test:a/b,means=1/-2.5,covariance=4/9") == GaussianMeanTest(
         ("a", "b"), (1.0, -2.5), (4.0, 9.0)
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("quantile(.5):age", r"did you mean quantile:age,q=\.5\?"),
+        ("median:age by sex * town", r"did you mean quantile:age,q=\.5,by=sex/town\?"),
+        ("quantile(.25, .75):age", r"did you mean tree-quantiles:age,qs=\.25/\.75\?"),
+        ("quantil:age", "did you mean 'quantile'"),
+    ],
+)
+def test_a_question_of_a_release_is_told_what_an_estimate_takes(text, told):
+    with pytest.raises(InvalidInput, match=told) as refused:
+        parse_statistic(text)
+    meant = re.search(r"did you mean ([^'?]+)\?", str(refused.value))
+    if meant:
+        parse_statistic(meant[1])

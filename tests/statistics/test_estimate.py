@@ -3,13 +3,21 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from qrelease.data.attribute import Attribute
+from qrelease.data.domain import Domain
+from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, QReleaseError
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Neighbours, PureDP
 from qrelease.privacy.costs import Spend
+from qrelease.privacy.ledger import Ledger
+from qrelease.release.curator import Curator
 from qrelease.statistics.base import Measured
 from qrelease.statistics.estimate import Estimate
+from qrelease.statistics.quantile import Quantile
 from tests.statistics.conformance import CASES, estimated, people
 from tests.statistics.more_cases import MORE
 
@@ -110,3 +118,17 @@ def test_the_page_and_the_lines_say_the_value_the_promise_and_whose_it_is():
         assert "no bound on the error, though the privacy is as promised" in text
     assert "interval  none" in str(marked)
     assert "least     2: no estimate at this cost has less" in str(marked)
+
+
+def test_of_groups_each_has_a_line_with_its_label_and_interval():
+    domain = Domain(
+        (Attribute("age", "coded", codes=10, ordered=True), Attribute("sex", "category", categories=("F", "M")))
+    )
+    table = Table(domain, (np.arange(400) % 10, np.arange(400) // 10 % 2))
+    with Ledger.open(None, PureDP(10.0)) as ledger:
+        curator = Curator(table, ledger, Entropy.insecure(1))
+        found = curator.estimate(Quantile("age", by=("sex",)), PureDP(5.0))
+    _, first, *lines = str(found).splitlines()
+    assert first == "quantile  a 0.5-quantile of the values in each cell of sex; with intervals, of all together 95%"
+    for line, label, value, (low, high) in zip(lines, ("F", "M"), found.value, found.interval, strict=False):
+        assert line.split() == [label, f"{value:g}", f"({low:g},", f"{high:g})"]

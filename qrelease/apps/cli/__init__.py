@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -143,7 +144,23 @@ class _Parser(argparse.ArgumentParser):
     """Argparse, but a wrong option is one line too."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        unknown = re.match("argument COMMAND: invalid choice: '([^']*)'", message)
+        told = _meant(unknown[1]) if unknown else ""
+        self.exit(2, f"{self.prog}: {message}{told} (see {self.prog} --help)\n")
+
+
+def _meant(word: str) -> str:
+    """Which command an unknown word may have meant: one that is spelled like it, or has a part of that name."""
+    from difflib import get_close_matches
+
+    for name in COMMANDS:
+        command = _Parser()
+        import_module(f"qrelease.apps.cli.{name}").options(command)
+        parts = (a.choices for a in command._actions if isinstance(a, argparse._SubParsersAction))
+        if any(word in part for part in parts):
+            return f"; did you mean `qrelease {name} {word}`?"
+    near = get_close_matches(word, COMMANDS, 1)
+    return f"; did you mean `qrelease {near[0]}`?" if near else ""
 
 
 class _Version(argparse.Action):

@@ -258,12 +258,12 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
             make_both(arguments, mechanism)
         return
     declared = load(arguments.schema, undecided=True)
-    check_affordable(arguments, cost, resumes=not arguments.again, in_parts=bool(declared.undecided))
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with own_failures(arguments, arguments.mechanism), ExitStack() as closing:
         with writer.new_folder(out) as folder:
             disks = Disks.of(arguments, folder)
             _check_unread(arguments, mechanism, declared, cost)
+            check_affordable(arguments, cost, resumes=not arguments.again, in_parts=bool(declared.undecided))
             table = read(arguments)
             neighbours = Neighbours.parse(arguments.neighbours)
             whole, ledger, learned = cost, None, None

@@ -106,6 +106,26 @@ def test_every_command_says_what_it_is_for(command: str, capsys: pytest.CaptureF
     assert COMMANDS[command] in own
 
 
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("draft", "did you mean `qrelease schema draft`?"),
+        ("raise", "did you mean `qrelease ledger raise`?"),
+        ("relase", "did you mean `qrelease release`?"),
+        ("xyzzy", ""),
+    ],
+)
+def test_an_unknown_command_is_told_which_one_was_meant(
+    word: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([word, "people.csv"])
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert ("did you mean" in said, told in said) == (bool(told), True)
+
+
 def test_a_closed_pipe_is_no_traceback(folder: Path) -> None:
     assert release() == 0
     command = f"{sys.executable} -m qrelease ledger show people.ledger | true"
