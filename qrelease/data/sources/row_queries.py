@@ -48,6 +48,7 @@ _FUNCTIONS: Final = frozenset(
         *("lower", "upper", "trim", "ltrim", "rtrim", "substr", "substring", "left", "right", "length", "replace"),
         *("concat", "contains", "starts_with", "prefix", "suffix", "ends_with", "regexp_matches", "nullif"),
         *("abs", "round", "floor", "ceil", "ceiling", "trunc", "sign", "greatest", "least"),
+        *("sqrt", "exp", "ln", "log10", "log2", "pow", "power", "**", "^"),
         *("date_part", "date_trunc", "year", "month", "day", "hour", "minute", "dayofweek", "strftime"),
     }
 )

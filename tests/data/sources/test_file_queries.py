@@ -61,6 +61,8 @@ def test_a_query_selects_filters_and_takes_functions_of_one_row(path, files):
         [21, 41],
         [0, 2],
     ]
+    root = "cast(round(sqrt(cast(age as int) ** 2) + ln(1) * log10(exp(2))) as int)"
+    assert codes(path, f"select {root} as age from {name}", AGES) == [[20, 30, 40]]
     query = f"select v.age from (select age, ward from {name} where cast(age as int) > 20) v where ward is null or true"
     assert codes(path, query, AGES) == [[30, 40]]
     assert Table.read(path, WARDS, query=f"from {name}").private_size == ""
