@@ -42,10 +42,10 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.number_tables import fieller
 from qrelease.inference.synopsis import SelfAssessed
+from qrelease.queries.functionals import NORMAL, Bars, between_groups, counts_of, marginal_of, weighted_counts
 from qrelease.queries.numeric import NumericQuestion, at_a_bound, cell_quantiles, only_bounds
 from qrelease.queries.workload import Workload
 from qrelease.release.frames import Column, key_name, told_apart
-from qrelease.release.functionals import NORMAL, Bars, between_groups, counts_of, marginal_of, weighted_counts
 from qrelease.release.published_counts import from_numbers, group_sizes
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.synopsis import SelfAssessed
 from qrelease.noise.distributions import half_widths
 from qrelease.queries.families import Cells, Vectors
+from qrelease.queries.functionals import counts_of
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
-from qrelease.release.functionals import counts_of
 
 MAX_MARGINAL: Final = 1 << 16
 """Cells of a marginal that is looked at for one of them."""

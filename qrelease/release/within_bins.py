@@ -12,9 +12,9 @@ from qrelease.data.attribute import Attribute
 from qrelease.data.conditions import name_text
 from qrelease.errors import InvalidInput
 from qrelease.inference.tilted_bins import GroupMeans, TiltedBins
+from qrelease.queries.functionals import NORMAL, marginal_of, weighted_counts
 from qrelease.queries.measures import clip_places, grid_of
 from qrelease.queries.numeric import NumericQuestion
-from qrelease.release.functionals import NORMAL, marginal_of, weighted_counts
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release

@@ -14,8 +14,8 @@ from qrelease.data.structural_zeros import children_of
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 from qrelease.noise.entropy import Entropy
+from qrelease.queries.functionals import NORMAL
 from qrelease.queries.numeric import NumericQuestion
-from qrelease.release.functionals import NORMAL
 from qrelease.release.numbers import difference, numbers, quotient_ends
 
 EDGES = (0, 5, 10, 20, 30, 60)

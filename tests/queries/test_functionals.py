@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from worlds import PEOPLE, random_table, true_answers
 
+from qrelease.queries.functionals import MAX_FUNCTIONALS, NORMAL, between_groups, weighted_counts
 from qrelease.queries.numeric import NumericQuestion
-from qrelease.release.functionals import MAX_FUNCTIONALS, NORMAL, between_groups, weighted_counts
 
 TABLE = random_table(PEOPLE, 700, 3)
 SEX, AGE, GRADE = (column.astype(int) for column in TABLE.columns)
