@@ -10,7 +10,7 @@ from typing import Any, NoReturn, final
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.typing import Floats
+from qrelease._util.typing import Axes, Floats
 from qrelease._util.validate import real
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
@@ -70,6 +70,11 @@ class Modelled:
     def total(self) -> float:
         """The number of records."""
         return self.histogram.total
+
+    @property
+    def measured_sets(self) -> list[Axes]:
+        """The sets of columns whose residuals were measured."""
+        return [*self.estimates.residuals]
 
     def answer(self, workload: Workload) -> Floats:
         """What the model says, (k,) counts. `InvalidInput` for another domain."""

@@ -87,6 +87,11 @@ class WeightedCodes:
         if not (self.weights.min() >= 0 and abs(self.weights.sum() - 1) <= 1e-9):
             raise InvalidInput(f"weights must not be negative and sum to 1, got a sum of {self.weights.sum()}")
 
+    @property
+    def measured_sets(self) -> list[Axes]:
+        """The sets of columns whose residuals were measured."""
+        return [] if self._estimates is None else [*self._estimates.residuals]
+
     def answer(self, workload: Workload) -> Floats:
         """(k,) counts. `InvalidInput` for a workload over another domain, `TooLarge` for marginals beyond memory."""
         if workload.domain != self.domain:

@@ -13,7 +13,8 @@ the unit is a person at most m records of each are in the tables, and the cost o
 makes of that of a person: ε/m, or ρ/m².
 
 *Together with counts.* Marginals of the workload are questions of their own in the same plan. Or another mechanism
-makes them, for its share of the cost; its counts and these are then averaged by their precisions.
+makes them, for its share of the cost; its counts and these are then averaged by their precisions. Where its model of
+records is off in a mean that was measured, it is brought there (`inference.followed_means`).
 
 *Which noise.* Of an (ε, δ) the parts of a division in ρ grow with the root of their shares, and those of ε with the
 shares themselves: few questions are closer by Laplace noise, many by Gaussian. So it is divided in ρ only where by the
@@ -60,12 +61,14 @@ from qrelease.data import predicates
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.inference.chosen_quantiles import ChosenQuantiles, counted
+from qrelease.inference.followed_means import follow
 from qrelease.inference.histogram import check_size
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.number_tables import MeasuredSums
 from qrelease.inference.residual_synopses import Linear, Modelled
 from qrelease.inference.residuals import Estimates, subsets
 from qrelease.inference.sums_plan import SumsPlan, shares_of, unit_error
+from qrelease.inference.weighted_records import WeightedCodes
 from qrelease.mechanisms.base import Mechanism, MechanismResult
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.quantile_choices import (
@@ -389,6 +392,8 @@ class NumberSums:
         apart = [(p, m) for p, m in pairs if all(m is not one for one in made.measurements)]
         parts, tables = tuple(p for p, _ in apart), tuple(m for _, m in apart)
         sums = MeasuredSums(private.domain, tuple(self.questions), clips, parts, tables, public, chosen)
+        if isinstance(made.synopsis, Modelled | WeightedCodes):
+            made = replace(made, synopsis=follow(made.synopsis, sums, made.measurements))
         return replace(made, measured_sums=sums)
 
     def _learned(

@@ -100,7 +100,7 @@ def counts_of(question: NumericQuestion, of: Callable[[Workload], Sequence[Float
         return [part.reshape(shape).transpose(places).reshape(-1) for part in found]
     if question.groups * domain.cells(axes) > MAX_ENTRIES:
         return None
-    kept, by, _ = _placed(question, 1)
+    kept, by, _ = placed(question, 1)
     rows = (np.arange(question.groups)[:, None] == by) & kept
     return of(Workload(domain, (Group(axes, Vectors.rounded(rows.astype(np.float64), rows.shape[1])),)))
 
@@ -175,7 +175,7 @@ def between_groups(question: NumericQuestion, weights: Floats, groups: Sequence[
         return WeightedCounts(nothing, nothing)
     largest = np.abs(weights).max(axis=(1, 2))
     largest[largest == 0] = 1.0
-    kept, by, column = _placed(question, weights.shape[2])
+    kept, by, column = placed(question, weights.shape[2])
     rows = np.zeros((len(weights), len(kept)))
     for place, group in enumerate(groups):
         member = kept & (by == group)
@@ -187,15 +187,23 @@ def between_groups(question: NumericQuestion, weights: Floats, groups: Sequence[
 
 def _explicit(question: NumericQuestion, weights: Floats, *, running: bool) -> Group:
     """The functionals as explicit rows over the marginal, (groups · F, cells)."""
-    kept, by, column = _placed(question, weights.shape[1])
+    kept, by, column = placed(question, weights.shape[1])
     groups = np.arange(question.groups)[:, None, None]
     member = groups >= by if running else groups == by
     rows = np.where(member & kept, weights[:, column][None], 0.0)
     return Group(question.axes, _integer_rows(rows.reshape(-1, len(kept))))
 
 
-def _placed(question: NumericQuestion, cells: int) -> tuple[Mask, Any, Any]:
-    """For each cell of the marginal: whether it counts, its group, and its cell of the column."""
+def placed(question: NumericQuestion, cells: int) -> tuple[Mask, Any, Any]:
+    """For each cell of the marginal that answers a question: whether it counts, its group, and its cell of the column.
+
+    Parameters
+    ----------
+    question
+        Which records, and their groups.
+    cells
+        How many cells of the column have a value, m: others do not count.
+    """
     domain, axes = question.domain, question.axes
     shape = [domain.shape[a] for a in axes]
     codes = dict(zip(axes, np.indices(shape).reshape(len(axes), math.prod(shape)), strict=True))

@@ -17,6 +17,7 @@ from qrelease.queries.measures import clip_places, grid_of
 from qrelease.queries.numeric import NumericQuestion
 
 if TYPE_CHECKING:
+    from qrelease.inference.number_tables import NumberTable
     from qrelease.release.release import Release
 
 _MODEL_ROWS: Final = 1 << 17
@@ -97,7 +98,8 @@ def about_bins(release: Release) -> tuple[str, ...]:
         )
     told += [
         f"the mean of {name} is {synthetic:.4g} in synthetic records and {measured:.4g} by what was measured: the"
-        " counts of its bins are too noisy to follow it; fewer columns, or narrower limits that are public, help"
+        " counts of its bins are too noisy to follow it; fewer columns, fewer bins, or narrower limits that are public,"
+        " help"
         for name, synthetic, measured in _missed_means(release)
     ]
     summed = {bins.axis for bins in release.tilted_bins}
@@ -111,27 +113,51 @@ def about_bins(release: Release) -> tuple[str, ...]:
 
 
 def _missed_means(release: Release) -> Iterator[tuple[str, float, float]]:
-    """The columns whose mean in synthetic records is outside the interval of the measured one: name, and both means.
+    """The means in synthetic records that are outside the interval of the measured ones: of what, and both means.
 
-    So it is where the counts of bins are mostly noise: then no place inside them gives the mean.
+    So it is where the counts of bins are mostly noise: then no place inside them gives the mean. Of the groups of a
+    question the one that is furthest off, in half-widths of its interval.
     """
     if not release.tilted_bins:
         return
     assert release.measured_sums is not None
     codes, weights = release.weighted_codes(_MODEL_ROWS, np.random.default_rng(0))
     for bins in release.tilted_bins:
-        name = release.domain.names[bins.axis]
+        name, step = release.domain.names[bins.axis], float(release.domain.attributes[bins.axis].step)
         values = bins.moments(codes)[0]
-        valued = ~np.isnan(values)
-        try:
-            found = release.measured_sums.answer(f"mean:{name_text(name)}", release.measurements)
-        except InvalidInput:  # only of records that meet a condition
-            continue
-        if not weights[valued].sum() > 0:
-            continue
-        mean, step = float(np.average(values[valued], weights=weights[valued])), float(release.domain[name].step)
-        if not found.model_low[0] - step <= mean <= found.model_high[0] + step:
-            yield name, mean, float(found.model[0])
+        for means in bins.tables:
+            found = _measured(release, bins.axis, means)
+            if found is None:
+                continue
+            groups = means.groups(codes)
+            there = ~np.isnan(values) & (groups >= 0)
+            sizes, sums = (
+                np.bincount(groups[there], part[there], len(means.means)) for part in (weights, weights * values)
+            )
+            known = (sizes > 0) & ~np.isnan(means.means)
+            synthetic = np.divide(sums, sizes, where=known, out=np.full(len(sizes), np.nan))
+            half = (found.model_high - found.model_low) / 2 + step
+            off = np.where(known, np.abs(synthetic - (found.model_high + found.model_low) / 2) / half, 0.0)
+            worst = int(off.argmax())
+            if off[worst] > 1:
+                yield _named(release, name, means, worst), float(synthetic[worst]), float(found.model[worst])
+
+
+def _measured(release: Release, axis: int, means: GroupMeans) -> NumberTable | None:
+    """The measured means by some groups of all records; None for those of a condition."""
+    if means.kept is not None or release.measured_sums is None:
+        return None
+    names = release.domain.names
+    question = NumericQuestion(release.domain, "mean", names[axis], tuple(names[a] for a in means.axes))
+    return release.measured_sums.answer(question, release.measurements)
+
+
+def _named(release: Release, name: str, means: GroupMeans, group: int) -> str:
+    """What a mean is of: a column, and the labels of a group."""
+    codes = np.unravel_index(group, means.shape) if means.axes else ()
+    columns = [release.domain.attributes[axis] for axis in means.axes]
+    labels = [f"{a.name} {a.labels[int(code)]}" for a, code in zip(columns, codes, strict=True)]
+    return f"{name} of {', '.join(labels)}" if labels else name
 
 
 def _has_wide_bins(attribute: Attribute) -> bool:
