@@ -29,6 +29,7 @@ from qrelease.data.bins_draft import (
     CLOCK_EDGES,
     CLOCK_SHAPE,
     even,
+    fewer,
     heaps,
     is_clock,
     limit_of_shares,
@@ -492,9 +493,8 @@ class _Column:
                 self.fractions = self.fractions or (kind == "number" and not place.is_integer())
             if len(self.values) <= self.most:
                 self.values.add(plain or text)
-        if len(self.places) > _MAX_COUNTED_NUMBERS:  # every other one, which changes the shares of bins but little
-            ordered = sorted(self.places)
-            self.places = {place: self.places[place] for place in {*ordered[::2], ordered[-1]}}
+        if len(self.places) > _MAX_COUNTED_NUMBERS:
+            self.places = fewer(self.places)
 
     def finish(self) -> None:
         """After the last record: among numbers or dates a text as *don't know*, or *inf*, is a missing value, else a
