@@ -57,8 +57,8 @@ def limit_of_shares(low: float, high: float, name: str, *, fractions: bool) -> i
 
 
 _PUBLIC_LIMITS: Final = {
-    r"hours?|hrs?|stunden": "a day has 24 hours and a week 168",
-    r"minutes?|mins?|minuten": "an hour has 60 minutes and a day 1440",
+    r"hours?|hrs|stunden": "a day has 24 hours and a week 168",
+    r"minutes?|mins|minuten": "an hour has 60 minutes and a day 1440",
     r"days?|tage?": "a week has 7 days, a month 31 and a year 366",
     r"weeks?|wochen?": "a year has 53 weeks",
     r"months?|monate?": "a year has 12 months",
@@ -66,22 +66,36 @@ _PUBLIC_LIMITS: Final = {
 }
 
 
+_ABBREVIATIONS: Final = {"hr": "hours", "min": "minutes"}
+"""Of a column of time, or of home runs, heart rates or minima."""
+
+
 def public_limits(name: str, high: float) -> str:
     """What everybody knows of the largest value of a column of time, by its name; empty where nothing is known.
+
+    A name that may abbreviate another word is one of time only where the values go up to such a limit.
 
     high  the largest value that occurs
 
     Examples
     --------
-    >>> public_limits("hours_per_week", 99)
-    'a day has 24 hours and a week 168'
-    >>> public_limits("hours", 3000), public_limits("wage", 99)
-    ('', '')
+    >>> public_limits("hours_per_week", 99), public_limits("hr", 23)
+    ('a day has 24 hours and a week 168', 'a day has 24 hours and a week 168')
+    >>> public_limits("hours", 3000), public_limits("wage", 99), public_limits("hr", 73)
+    ('', '', '')
     """
+    for short, word in _ABBREVIATIONS.items():
+        if _is_named(short, name):
+            told = public_limits(word, high)
+            return told if any(limit - 1 <= high <= limit for limit in map(int, re.findall(r"\d+", told))) else ""
     for words, told in _PUBLIC_LIMITS.items():
-        if re.search(rf"(?:^|[_\W\d])(?:{words})(?:$|[_\W\d])", name, re.I):
+        if _is_named(words, name):
             return told if high <= max(map(int, re.findall(r"\d+", told))) else ""
     return ""
+
+
+def _is_named(words: str, name: str) -> bool:
+    return re.search(rf"(?:^|[_\W\d])(?:{words})(?:$|[_\W\d])", name, re.I) is not None
 
 
 _CLOCK_NAME = re.compile(r"(?:^|[_\W\d])(?:times?|hhmm|clock|uhrzeit|zeit|heure|hora)(?:$|[_\W\d])", re.I)
@@ -155,7 +169,7 @@ def number_bins(
 
 
 def heaps(seen: Mapping[float, int]) -> list[float]:
-    """The values that more than a quarter of all have; 0 and the ends, if more than a tenth do, and far fewer beside it.
+    """The values that over a quarter of all have; 0 and the ends, if more than a tenth do, and far fewer beside them.
 
     No amount at all, or what is beyond a limit, is another thing than the amounts beside it.
 

@@ -172,6 +172,10 @@ def test_what_everybody_knows_of_a_column_of_time_is_named_beside_the_guess(lear
     assert "replace by public limits, as by the name: nobody is older than some 120 years" in text
     frame = frame.rename(columns={"hours": "score", "age": "wage"})
     assert "by the name" not in qr.draft(frame, learn=learn)
+    runs = pd.DataFrame({"hr": np.append(rng.integers(0, 60, 999), 73), "min_wage": rng.integers(3, 48, 1000)})
+    assert "by the name" not in qr.draft(runs, learn=learn), "home runs and a minimum"
+    times = pd.DataFrame({"hr": np.arange(1000) % 24, "min": np.arange(1000) % 60})
+    assert qr.draft(times, learn=learn).count("as by the name: a") == 2
 
 
 def test_names_and_numbers_of_people_are_left_out(tmp_path: Path) -> None:
