@@ -19,6 +19,9 @@ _CROWDED = 0.45  # how likely two values may be in one bin before other bins are
 _LIKELIHOOD_RATIO = 0.75  # and these are taken if two different values are at most this part as likely in one
 _EXACT = 2.0**53  # whole numbers below this are floats of their own
 _HEAP = 0.25  # a value that more than this part of all have gets a bin of its own, where a grid tells what that is
+_STANDS_OUT = 5  # so many times as many records as those beside it an end has that is a heap
+_SPREAD = 2.0  # times as likely as in equal shares two values are in one logarithmic bin, at most, for such bins
+_LEAST_PARTS = 5  # equal shares of the values that are no heaps, however few they are
 _MAX_END_WIDTH = 4  # times its neighbour, of a bin at an end, before it is divided
 
 
@@ -54,8 +57,8 @@ def limit_of_shares(low: float, high: float, name: str, *, fractions: bool) -> i
 
 
 _PUBLIC_LIMITS: Final = {
-    r"hours?|hrs?|stunden": "a day has 24 hours and a week 168",
-    r"minutes?|mins?|minuten": "an hour has 60 minutes and a day 1440",
+    r"hours?|hrs|stunden": "a day has 24 hours and a week 168",
+    r"minutes?|mins|minuten": "an hour has 60 minutes and a day 1440",
     r"days?|tage?": "a week has 7 days, a month 31 and a year 366",
     r"weeks?|wochen?": "a year has 53 weeks",
     r"months?|monate?": "a year has 12 months",
@@ -63,22 +66,36 @@ _PUBLIC_LIMITS: Final = {
 }
 
 
+_ABBREVIATIONS: Final = {"hr": "hours", "min": "minutes"}
+"""Of a column of time, or of home runs, heart rates or minima."""
+
+
 def public_limits(name: str, high: float) -> str:
     """What everybody knows of the largest value of a column of time, by its name; empty where nothing is known.
+
+    A name that may abbreviate another word is one of time only where the values go up to such a limit.
 
     high  the largest value that occurs
 
     Examples
     --------
-    >>> public_limits("hours_per_week", 99)
-    'a day has 24 hours and a week 168'
-    >>> public_limits("hours", 3000), public_limits("wage", 99)
-    ('', '')
+    >>> public_limits("hours_per_week", 99), public_limits("hr", 23)
+    ('a day has 24 hours and a week 168', 'a day has 24 hours and a week 168')
+    >>> public_limits("hours", 3000), public_limits("wage", 99), public_limits("hr", 73)
+    ('', '', '')
     """
+    for short, word in _ABBREVIATIONS.items():
+        if _is_named(short, name):
+            told = public_limits(word, high)
+            return told if any(limit - 1 <= high <= limit for limit in map(int, re.findall(r"\d+", told))) else ""
     for words, told in _PUBLIC_LIMITS.items():
-        if re.search(rf"(?:^|[_\W\d])(?:{words})(?:$|[_\W\d])", name, re.I):
+        if _is_named(words, name):
             return told if high <= max(map(int, re.findall(r"\d+", told))) else ""
     return ""
+
+
+def _is_named(words: str, name: str) -> bool:
+    return re.search(rf"(?:^|[_\W\d])(?:{words})(?:$|[_\W\d])", name, re.I) is not None
 
 
 _CLOCK_NAME = re.compile(r"(?:^|[_\W\d])(?:times?|hhmm|clock|uhrzeit|zeit|heure|hora)(?:$|[_\W\d])", re.I)
@@ -137,12 +154,14 @@ def number_bins(
     """
     start, stop, width = even(low, high, step)
     edges = [float(start + i * width) for i in range(int((stop - start) / width) + 1)]
-    crowded = crowding(edges, seen)
-    if crowded > _CROWDED:
-        others = [_logarithmic(low, high, step), _quantiles(low, high, seen, step)]
-        found = min((edges for edges in others if len(edges) > 2), key=lambda e: crowding(e, seen), default=edges)
-        equal = _equal(seen)  # no bins tell these apart
-        if crowding(found, seen) - equal < _LIKELIHOOD_RATIO * (crowded - equal):
+    apart = heaps(seen)  # they say nothing about the scale on which the others lie
+    others = {value: count for value, count in seen.items() if value not in apart} or seen
+    crowded = crowding(edges, others)
+    if max(crowded, crowding(edges, seen)) > _CROWDED:
+        scales = [_logarithmic(low, high, others, step), _quantiles(low, high, seen, step)]
+        found = min((edges for edges in scales if len(edges) > 2), key=lambda e: crowding(e, others), default=edges)
+        equal = _equal(others)  # no bins tell these apart
+        if crowding(found, others) - equal < _LIKELIHOOD_RATIO * (crowded - equal):
             return [*map(_short, _with_heaps(found, seen, step))]
     if (heaped := _with_heaps(edges, seen, step)) != edges:
         return [*map(_short, heaped)]
@@ -150,9 +169,41 @@ def number_bins(
 
 
 def heaps(seen: Mapping[float, int]) -> list[float]:
-    """The values that more than a quarter of all have."""
-    least = _HEAP * sum(seen.values())
-    return sorted(value for value, count in seen.items() if count > least)
+    """The values that over a quarter of all have; 0 and the ends, if more than a tenth do, and far fewer beside them.
+
+    No amount at all, or what is beyond a limit, is another thing than the amounts beside it.
+
+    Examples
+    --------
+    >>> heaps({0.0: 19, 0.5: 1} | {20.25 + n: 1 for n in range(80)}), heaps({0: 19, 1: 14, 2: 11, 3: 8, 4: 48})
+    ([0.0], [4])
+    """
+    ordered, total = sorted(seen), sum(seen.values())
+    found = {value for value in ordered if seen[value] > _HEAP * total}
+    for value in {0, *ordered[:1], *ordered[-1:]} & seen.keys():
+        at = bisect.bisect_left(ordered, value)
+        beside = max((seen[other] for other in ordered[max(at - 1, 0) : at + 2] if other != value), default=0)
+        if seen[value] * BINS > total and seen[value] >= _STANDS_OUT * beside:
+            found.add(ordered[at])
+    return sorted(found)
+
+
+def fewer(seen: Mapping[float, int]) -> dict[float, int]:
+    """About half as many values for as many records: of two neighbours the one that more have stands for both.
+
+    So each stretch keeps its share of the records, heaps stay where they are, and so do the ends.
+
+    Examples
+    --------
+    >>> fewer({0.0: 90, 0.5: 1, 0.75: 2, 1.0: 1, 1.5: 60, 9.0: 1})
+    {0.0: 90, 0.75: 3, 1.5: 61, 9.0: 1}
+    """
+    ordered = sorted(seen)
+    found = {}
+    for at in (0, *range(1, len(ordered) - 1, 2), len(ordered) - 1):
+        pair = ordered[at : at + 1 + (0 < at < len(ordered) - 2)]
+        found[max(pair, key=seen.__getitem__)] = sum(seen[value] for value in pair)
+    return found
 
 
 def _with_heaps(edges: list[float], seen: Mapping[float, int], step: Fraction) -> list[float]:
@@ -197,8 +248,13 @@ def _equal(seen: Mapping[float, int]) -> float:
     return sum(c * c for c in seen.values()) / max(sum(seen.values()), 1) ** 2
 
 
-def _logarithmic(low: float, high: float, step: Fraction) -> list[float]:
-    """0 and 1, 2 and 5 times powers of ten, from five of these below the largest; none where values are negative."""
+def _logarithmic(low: float, high: float, others: Mapping[float, int], step: Fraction) -> list[float]:
+    """0 and 1, 2 and 5 times powers of ten, from below nearly all values on, five decades at most.
+
+    None where values are negative, and where they are not about evenly in such bins.
+
+    others  the values that are no heaps
+    """
     if low < 0 or high <= 0 or not 1e-100 < high < 1e100:
         return []
     top = math.floor(math.log10(high))
@@ -206,24 +262,41 @@ def _logarithmic(low: float, high: float, step: Fraction) -> list[float]:
     exact = [Fraction(10) ** power * m for m, power in places]
     edges = [float(e) for e in exact if not step or e % step == 0]
     beyond = next(e for e in edges if e > high)
-    return [0.0, *(e for e in edges if e <= beyond)]
+    first = _passed(others, 1 / (2 * BINS))
+    begun = max((e for e in edges if e <= first), default=edges[0])
+    found = [0.0, *(e for e in edges if begun <= e <= beyond)]
+    return found if crowding(found, others) * (len(found) - 1) <= _SPREAD else []
+
+
+def _passed(seen: Mapping[float, int], part: float) -> float:
+    """The first value with which more than a part of all is passed."""
+    left = part * sum(seen.values())
+    for value in sorted(seen):
+        left -= seen[value]
+        if left < 0:
+            break
+    return value
 
 
 def _quantiles(low: float, high: float, seen: Mapping[float, int], step: Fraction) -> list[float]:
     """Between the limits, about as many of the values in each bin, rounded to two digits; heaps have bins of their own.
 
-    They are added before bins at the ends are divided, which are then as narrow as those beside a heap.
+    Heaps are passed over: a bin beside one holds as many as others. They are added before bins at the ends are divided,
+    which are then as narrow as those beside a heap.
     """
-    ordered, total, heaped = sorted(seen.items()), sum(seen.values()), heaps(seen)
+    apart = heaps(seen) if step else []
+    ordered = [(value, count) for value, count in sorted(seen.items()) if value not in apart]
+    total = sum(count for _, count in ordered)
+    parts = max(math.ceil(BINS * total / sum(seen.values())), _LEAST_PARTS)
     edges, passed = {_rounded(low, math.floor)}, 0
     for value, count in ordered:
-        has_bin = passed + count < total or count * BINS >= total  # the largest value alone has none
-        if has_bin and (passed + count) * BINS // total > passed * BINS // total:
+        has_bin = passed + count < total or count * parts >= total  # the largest value alone has none
+        if has_bin and (passed + count) * parts // total > passed * parts // total:
             edges.add(_rounded(value, math.ceil))
-        if step and value in heaped:
-            own = _on_grid(value, step, round)
-            edges |= {own, _on_grid(own + float(step), step, round)}
         passed += count
+    for value in apart:
+        own = _on_grid(value, step, round)
+        edges |= {own, _on_grid(own + float(step), step, round)}
     last = _on_grid(_rounded(high, math.ceil), step, math.ceil)
     if last <= high:
         last = _on_grid(high + float(step), step, math.ceil) if step else math.nextafter(high, math.inf)

@@ -46,6 +46,28 @@ class SharedValues:
             codes.append(np.fromiter((numbers.setdefault(text, len(numbers)) for text in given), np.int64, len(given)))
         self._left -= min(len(columns[0]), self._left)
 
+    def differing(self, axis: int) -> int | None:
+        """The column of few values in which the records of each value of another differ, as the year of a panel does.
+
+        Of several the one with the fewest values; None where there is none, or where it would be so by chance.
+        """
+        if axis >= len(self._codes) or not self._codes[axis]:
+            return None
+        codes = np.concatenate(self._codes[axis])
+        there = np.flatnonzero(codes >= 0)
+        _, whose, records = np.unique(codes[there], return_inverse=True, return_counts=True)
+        pairs = float(records @ (records - 1.0)) / 2  # of records of one person
+        found = []
+        for other in range(len(self._codes)):
+            values, placed = np.unique(np.concatenate(self._codes[other])[there], return_inverse=True)
+            if other == axis or not 1 < len(values) <= _FEW or values[0] < 0:
+                continue
+            parts = np.bincount(placed) / len(placed)
+            alike = len(placed) - len(np.unique(whose * len(values) + placed))
+            if not alike and pairs * (parts @ parts) >= _LEAST_EXPECTED:
+                found.append((len(values), other))
+        return min(found)[1] if found else None
+
     def found(self) -> list[tuple[int, tuple[int, ...]]]:
         """Each column of many values, of several records each, with the columns that are the same in nearly all records
         of a value."""

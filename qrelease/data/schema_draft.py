@@ -29,6 +29,7 @@ from qrelease.data.bins_draft import (
     CLOCK_EDGES,
     CLOCK_SHAPE,
     even,
+    fewer,
     heaps,
     is_clock,
     limit_of_shares,
@@ -140,6 +141,9 @@ Where a person may have several records, say whose they are, or somebody with g 
 
 _MAY_BE_PERSONS = "By the records such a column may be: {}."
 _SAME_IN_ALL = "{} ({} nearly the same in all records of a value)"
+_DIFFERING = (
+    "no two records of a value of {} have the same {}, as read off the data: one of each is kept, for less noise, by"
+)
 
 _ROUNDED = "limits rounded outwards from {} that occur: replace by public limits"
 _SHARES = "limits 0 to {} are a guess, because its values or its name look like {}: give your own if they are not"
@@ -260,7 +264,8 @@ def drafted(
         column.finish()
     columns = _read_as_written(columns, reader, rows)
     several = [] if person is not None else ["", *_MANY_RECORDS, *_may_be_persons(columns, shared)]
-    return _document(reader.path.name, columns, rows, person, several, dependencies)
+    differing = [] if person is None else _differing(columns, shared, person)
+    return _document(reader.path.name, columns, rows, person, several, differing, dependencies)
 
 
 def _given(reader: Reader, rows: int | None) -> Iterator[list[list[str]]]:
@@ -341,6 +346,7 @@ def _document(
     rows: int | None,
     person: Person | None,
     several: Sequence[str],
+    differing: Sequence[str],
     dependencies: Dependencies | None,
 ) -> SchemaDraft:
     document, entries, cells = tomlkit.document(), tomlkit.aot(), {}
@@ -368,7 +374,10 @@ def _document(
     document.add(tomlkit.nl())
     if person is not None:
         marks = next(column.missing for column in columns if column.name == person.column)
-        document.add("person", tomlkit.item(replace(person, missing=tuple(m for m in MISSING if m in marks)).to_json()))
+        entry = tomlkit.item(replace(person, missing=tuple(m for m in MISSING if m in marks)).to_json())
+        for line in differing:
+            entry.add(tomlkit.comment(line))
+        document.add("person", entry)
     document.append("attribute", entries)
     doubts = {column.name: column.doubtful for column in columns if column.doubtful and column.name in cells}
     return SchemaDraft(tomlkit.dumps(document), tuple(column.name for column in columns), left_out, doubts)
@@ -386,12 +395,29 @@ def _followed(names: Sequence[str], cells: Mapping[str, int], dependencies: Depe
 
 def _may_be_persons(columns: Sequence[_Column], shared: SharedValues) -> list[str]:
     """Which columns may tell persons apart by what their records have in common, as a reviewer is told of them."""
-    said = [
-        _SAME_IN_ALL.format(repr(columns[axis].name), _are([columns[other].name for other in others]))
+    found = [
+        (axis, others)
         for axis, others in shared.found()
         if columns[axis].name and columns[axis].kind in ("whole", "text")
     ]
-    return [_MAY_BE_PERSONS.format("; ".join(said))] if said else []
+    said = [
+        _SAME_IN_ALL.format(repr(columns[axis].name), _are([columns[other].name for other in others]))
+        for axis, others in found
+    ]
+    proposed = [line for axis, _ in found for line in _differing(columns, shared, Person(columns[axis].name, 2))]
+    return [_MAY_BE_PERSONS.format("; ".join(said)), *proposed] if said else []
+
+
+def _differing(columns: Sequence[_Column], shared: SharedValues, person: Person) -> list[str]:
+    """The column that a person's records differ in, as a reviewer is told of it, with the line for its entry."""
+    if person.distinct or person.derive or person.counts_once or person.at_most == 1:
+        return []
+    names = [column.name for column in columns]
+    axis = shared.differing(names.index(person.column))
+    if axis is None or columns[axis].unusable():
+        return []
+    line = tomlkit.dumps({"distinct": [names[axis]]}).strip()
+    return [_DIFFERING.format(repr(person.column), repr(names[axis])), line]
 
 
 def _are(names: Sequence[str]) -> str:
@@ -492,9 +518,8 @@ class _Column:
                 self.fractions = self.fractions or (kind == "number" and not place.is_integer())
             if len(self.values) <= self.most:
                 self.values.add(plain or text)
-        if len(self.places) > _MAX_COUNTED_NUMBERS:  # every other one, which changes the shares of bins but little
-            ordered = sorted(self.places)
-            self.places = {place: self.places[place] for place in {*ordered[::2], ordered[-1]}}
+        if len(self.places) > _MAX_COUNTED_NUMBERS:
+            self.places = fewer(self.places)
 
     def finish(self) -> None:
         """After the last record: among numbers or dates a text as *don't know*, or *inf*, is a missing value, else a

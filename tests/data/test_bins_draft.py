@@ -16,6 +16,7 @@ from qrelease.data.bins_draft import (
     CLOCK_EDGES,
     CLOCK_SHAPE,
     crowding,
+    fewer,
     is_clock,
     limit_of_shares,
     number_bins,
@@ -171,6 +172,10 @@ def test_what_everybody_knows_of_a_column_of_time_is_named_beside_the_guess(lear
     assert "replace by public limits, as by the name: nobody is older than some 120 years" in text
     frame = frame.rename(columns={"hours": "score", "age": "wage"})
     assert "by the name" not in qr.draft(frame, learn=learn)
+    runs = pd.DataFrame({"hr": np.append(rng.integers(0, 60, 999), 73), "min_wage": rng.integers(3, 48, 1000)})
+    assert "by the name" not in qr.draft(runs, learn=learn), "home runs and a minimum"
+    times = pd.DataFrame({"hr": np.arange(1000) % 24, "min": np.arange(1000) % 60})
+    assert qr.draft(times, learn=learn).count("as by the name: a") == 2
 
 
 def test_names_and_numbers_of_people_are_left_out(tmp_path: Path) -> None:
@@ -251,6 +256,44 @@ def test_a_heap_of_a_good_part_gets_a_bin_of_its_own_and_means_are_what_they_wer
         middles = (edges[:-1] + edges[1:] - 1) / 2
         assert middles[np.searchsorted(edges, values, side="right") - 1].mean() == pytest.approx(values.mean(), abs=0.3)
     assert isinstance(share_bins(100, {float(n): 20 for n in range(101)}, Fraction(1)), int)
+
+
+def wages(zeros: float, records: int) -> np.ndarray:
+    """In thousands, with as many decimals as there are: none for some, most between 10 and 80, a few far above."""
+    rng = np.random.default_rng(6)
+    paid = np.round(30 * np.exp(rng.normal(0, 0.6, records)), 3)
+    return np.where(rng.random(records) < zeros, 0.0, paid)
+
+
+@pytest.mark.parametrize("zeros", [0.19, 0.5, 0.9])
+def test_a_scale_follows_the_values_that_are_no_heap_and_the_heap_is_a_cell_of_its_own(zeros: float) -> None:
+    """Bins by powers of ten had nearly none of the records each, and one had half of those that are not 0."""
+    values = wages(zeros, 12_000)
+    seen = {float(v): int(c) for v, c in zip(*np.unique(values, return_counts=True), strict=True)}
+    edges = np.array(number_bins(min(seen), max(seen), seen, Fraction(1, 1000)), dtype=float)
+    assert edges[:2].tolist() == [0, 0.001]
+    assert len(edges) >= 7
+    shares = np.histogram(values[values > 0], edges[1:])[0] / (values > 0).sum()
+    assert shares.max() < 0.3
+    assert (shares[:-3] > 0.02).all(), "but for the ends of the tail"
+
+
+def test_a_draft_of_many_different_values_keeps_their_shares(tmp_path: Path) -> None:
+    """Only so many values are kept in mind, of which 0, which stayed where others went, came to be nearly all."""
+    values = wages(0.19, 150_000)
+    domain, text = drafted(pd.DataFrame({"wage": values}), tmp_path / "schema.toml")
+    edges = np.array(domain["wage"].edges)
+    assert edges[:2].tolist() == [0, 0.001]
+    assert "# uneven: many records have 0\n" in text
+    assert np.histogram(values, edges)[0].max() < 0.2 * len(values)
+    seen = {float(n): 1 + 98 * (n == 30) for n in range(100)}
+    halved = fewer(seen)
+    assert (len(halved), sum(halved.values()), halved[0], halved[99]) == (51, sum(seen.values()), 1, 1)
+    assert halved[30] == 100, "with the one beside it"
+    assert (
+        max(abs(sum(c for v, c in halved.items() if v < n) - sum(c for v, c in seen.items() if v < n)) for n in seen)
+        < 3
+    )
 
 
 def test_with_learning_and_without_a_column_has_the_same_limits_and_step() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 import qrelease as qr
 from qrelease.data.persons_draft import SharedValues
+from qrelease.data.schema import load
 
 MISSING = ("", "NA")
 
@@ -66,3 +67,24 @@ def test_a_draft_names_them_where_it_says_what_a_person_is():
     assert "By the records" not in qr.draft(frame.drop(columns="nr"))
     more = frame.assign(born=frame["sex"], lives=frame["sex"], votes=frame["sex"])
     assert "('sex', 'born', 'lives' and 1 more are nearly the same in all records of a value)" in qr.draft(more)
+
+
+def test_a_panel_with_one_record_a_person_and_year_is_told_what_its_records_differ_in(tmp_path):
+    whose, sex, visits = records(300, 4)
+    nr = np.array([int(w) for w in whose])
+    year = pd.Series(nr).groupby(nr).cumcount().to_numpy() + 1980
+    frame = pd.DataFrame({"visits": visits, "year": year, "nr": nr, "sex": sex})
+    told = "# no two records of a value of 'nr' have the same 'year', as read off the data: one of each is kept"
+    for person in (None, qr.Person("nr", 4)):
+        lines = qr.draft(frame, person=person).splitlines()
+        (at,) = [at for at, line in enumerate(lines) if line.startswith(told)]
+        assert lines[at + 1] == '# distinct = ["year"]'
+    drafted = "\n".join(lines).replace("reviewed = false", "reviewed = true")
+    assert load(drafted).person == qr.Person("nr", 4), "a comment"
+    assert load(drafted.replace("# distinct", "distinct")).person == qr.Person("nr", 4, distinct=("year",))
+    for other in (qr.Person("nr", 4, distinct=("year",)), qr.Person("nr", 1), qr.Person("nr", 4, weights="persons")):
+        assert "no two records" not in qr.draft(frame, person=other)
+    twice = frame.assign(year=np.where(np.arange(1200) == 7, 1980 + (year - 1979) % 4, year))
+    assert "no two records" not in qr.draft(twice, person=qr.Person("nr", 4)), "one that has a year twice"
+    few = frame[frame["nr"] < 9]
+    assert "no two records" not in qr.draft(few, person=qr.Person("nr", 4)), "by chance"
