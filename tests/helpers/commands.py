@@ -85,6 +85,10 @@ class Statistic:
 
 def few(data):
     return data
+
+class Choosing(Own):
+    def release(self, private, workload, cost):
+        private.select([0, 1], 1, cost, "exponential")
 """
 """A module with mechanisms of one's own, and what is none."""
 

@@ -129,6 +129,15 @@ def test_evaluate_compares_a_mechanism_of_ones_own(own: str, capsys: pytest.Capt
     assert "must be a mechanism, an object with name, check and release" in capsys.readouterr().err
 
 
+def test_an_evaluation_never_says_that_something_was_charged(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not where a mechanism of one's own refuses a cost after the charge to a ledger that is forgotten."""
+    words = ["evaluate", "people.csv", "--schema", "people.toml", "--epsilon", "1", "--delta", "1e-9"]
+    assert main([*words, "--mechanism", f"{own}:Choosing"]) == 0
+    told = capsys.readouterr()
+    assert f"skipped: {own}:Choosing: at epsilon=1: private.select takes PureDP or ZCDP, got ApproxDP(" in told.out
+    assert "charged" not in told.out + told.err
+
+
 def test_the_function_that_the_manual_shows_is_convicted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "verifying.md").read_text()
     code = page.split("This is a whole `mine.py`:\n\n```python\n")[1].split("```")[0]
