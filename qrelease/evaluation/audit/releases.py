@@ -136,7 +136,7 @@ def audit_mechanism(
     pilot = math.ceil(_PILOT_SHARE * samples)
     runs = 2 * (samples + len(pairs) * pilot)
     with _saying_what_is_asked(by_default):
-        foretell(run, table, runs, samples)
+        foretell(run, table, runs, samples, confidence)
     with counted(runs) as bar:
         first, second = worst_of(run, pairs, cost, samples=pilot, entropy=source, bar=bar)
         found = judged(run, first, second, cost, samples=samples, confidence=confidence, entropy=source, bar=bar)
