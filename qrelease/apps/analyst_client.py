@@ -321,6 +321,9 @@ class AnalystClient:
     def quote(self, questions: Sequence[QuestionForm]) -> list[ServedQuote]:
         """What each question would cost now, without asking it.
 
+        Each is priced as if it came first. What a list takes may be less than the sum, as some answers follow from
+        others, or more, as a session buys a synopsis once many alike were asked; `ask_many` limits it by `most`.
+
         Parameters
         ----------
         questions : sequence of str or of list of str
