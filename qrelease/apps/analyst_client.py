@@ -321,6 +321,9 @@ class AnalystClient:
     def quote(self, questions: Sequence[QuestionForm]) -> list[ServedQuote]:
         """What each question would cost now, without asking it.
 
+        Each is priced as if it came first. What a list takes may be less than the sum, as some answers follow from
+        others, or more, as a session buys a synopsis once many alike were asked; `ask_many` limits it by `most`.
+
         Parameters
         ----------
         questions : sequence of str or of list of str
@@ -428,7 +431,8 @@ class AnalystClient:
         Returns
         -------
         list of ServedAnswer, or a data frame
-            A frame has a row an answer; `takes` is what it took of the budget, in ε, or in ρ where the budget is in ρ.
+            A frame has a row an answer; `low` and `high` are what the truth lies between, of a count `value` ± `error`,
+            and `takes` is what it took of the budget, in ε, or in ρ where the budget is in ρ.
 
         Raises
         ------
@@ -740,13 +744,15 @@ def _estimated(found: Any) -> ServedEstimate:
 def _answer_columns(answers: Sequence[ServedAnswer], *, details: bool) -> dict[str, Column]:
     """Answers as columns, always the same ones: what an answer does not have is missing.
 
+    A count lies as far on either side as its `error` says.
+
     details  whether all that they have is there; what does not fit a line is not seen
     """
     found = {
         "query": _texts([a.query for a in answers]),
         "value": _floats([a.value for a in answers]),
-        "low": _floats([a.low for a in answers]),
-        "high": _floats([a.high for a in answers]),
+        "low": _floats([a.value - a.error if a.low is None else a.low for a in answers]),
+        "high": _floats([a.value + a.error if a.high is None else a.high for a in answers]),
         "source": _texts([a.source for a in answers]),
         "takes": _floats([next(iter(a.takes.values())) if a.takes else None for a in answers]),
         "note": _texts([a.note for a in answers]),

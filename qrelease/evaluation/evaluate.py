@@ -94,10 +94,11 @@ class Truth:
         entropy: WordSource,
         trial: int = 0,
     ) -> Run:
-        """Release once, out of a budget that is forgotten, and compare."""
+        """Release once, out of a budget that is forgotten, and compare. What is refused says of no charge."""
         with Ledger.open(None, cost, neighbours=neighbours, person=self.table.person_column) as ledger:
             started = time.perf_counter()
-            answers = Curator(self.table, ledger, entropy).release(mechanism, self.workload, cost).answers()
+            paid = Curator(self.table, ledger, entropy).pay(mechanism, self.workload, cost)
+            answers = paid.rehearse().answers()
             seconds = time.perf_counter() - started
         delta = 0.0 if isinstance(cost, PureDP) else cost.delta
         return Run(name, cost.epsilon, delta, trial, self.errors(answers), seconds, peak_mb())

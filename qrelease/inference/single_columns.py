@@ -9,7 +9,8 @@ one cell. Cells are independent, or, where there are `_LEAST_SMOOTH` of them, as
 next (the covariance of `smooth_interactions`, of some length, and a tenth of the variance to each cell by itself). The
 lengths and ω belong to the posterior: an order of cells that means nothing makes the measurement less likely.
 
-The mean is of particles that go from the prior to the posterior by small steps: annealed, resampled, and moved, all
+Of two cells θ₁ - θ₂ is all that matters, so that the mean is an integral over one number. Of more it is of particles
+that go from the prior to the posterior by small steps: annealed, resampled, and moved, all
 cells at once by elliptical slice sampling and each by itself by Metropolis' rule (Del Moral, Doucet & Jasra 2006,
 *Sequential Monte Carlo samplers*; Murray, Adams & MacKay 2010). It is post-processing, and the same for the same
 measurements.
@@ -50,6 +51,9 @@ _STEP: Final = 0.7
 _CELL_STEPS: Final = (-3.0, 0.5)
 """Logarithms between which the deviations of steps of single cells are, over that of their prior."""
 _LARGEST_EXPONENT: Final = 600.0
+_DIFFERENCES: Final = 4_000
+"""An even number, so that 0 is not among them."""
+_DIFFERENCE_DEVIATIONS: Final = 6.0
 _LEAST_SMOOTH: Final = 6
 _SHORTEST: Final = 1.5
 """The least length, in cells; others are twice, four times … that, up to a quarter of the cells."""
@@ -109,11 +113,41 @@ def _posterior(shares: bytes, variance: float) -> tuple[Floats, float]:
 
     shares  the bytes of what was measured
     """
+    if len(shares) == 2 * np.float64().itemsize:
+        return _posterior_of_two(np.frombuffer(shares), variance)
     with one_thread():
         particles = _Particles(np.frombuffer(shares), variance).settled()
     mean = particles.mean(axis=0)
     mean.flags.writeable = False
     return mean, float(particles.var(axis=0).sum()) / (len(mean) - 1)
+
+
+def _posterior_of_two(measured: Floats, variance: float) -> tuple[Floats, float]:
+    """The same of two cells, by a sum over a grid of θ₁ - θ₂."""
+    chance, prior = _of_differences()
+    off = (measured[0] + 1 / 2 - chance) ** 2 + (measured[1] + 1 / 2 - (1 - chance)) ** 2
+    weights = prior * np.exp(-0.5 * (off - off.min()) / variance)
+    weights /= weights.sum()
+    first = float(weights @ chance)
+    mean = np.array([first, 1 - first])
+    mean.flags.writeable = False
+    return mean, 2 * float(weights @ (chance - first) ** 2)
+
+
+@lru_cache(maxsize=1)
+def _of_differences() -> tuple[Floats, Floats]:
+    """The first cell's share at each difference d = θ₁ - θ₂ of a grid, and how likely that is a priori, (grid,) each.
+
+    d is normal of variance 2ω, with ω log-uniform from a to b: ∫ e^(-d²/4ω) ω^(-3/2) dω is, by s = 1/√ω,
+    2√π (erf(|d|/2√a) - erf(|d|/2√b))/|d|.
+    """
+    from scipy.special import erfc
+
+    reach = _DIFFERENCE_DEVIATIONS * sqrt(2 * VARIANCES[1])
+    differences = np.linspace(-reach, reach, _DIFFERENCES)
+    size = np.abs(differences)
+    narrow, wide = (erfc(size / (2 * sqrt(omega))) for omega in VARIANCES)
+    return 1 / (1 + np.exp(-differences)), (wide - narrow) / size
 
 
 @final

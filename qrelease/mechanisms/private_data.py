@@ -32,7 +32,7 @@ from qrelease.noise.calibration import Rule, selection_epsilon
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.noise.samplers import SAMPLERS
-from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, Spend
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.resuming import Draws
 from qrelease.privacy.unit import Unit
@@ -492,8 +492,10 @@ class Private:
         ------
         BudgetExceeded
             Where the charge does not cover the cost. Nothing is drawn then.
+        InvalidInput
+            For another kind of cost or rule, and a cost too small for a selection. Nothing is drawn then.
         """
-        epsilon = selection_epsilon(cost, rule)
+        epsilon = _epsilon("select_apart", cost, rule)
         self.spend(f"{SELECT}{what}", cost)
         select = selection.exponential_mechanism if rule == "exponential" else selection.permute_and_flip
         asked = ("select apart", what, rule, str(scores.shape), str(sensitivity), str(epsilon))
@@ -526,8 +528,10 @@ class Private:
         ------
         BudgetExceeded
             Where the charge does not cover the cost. Nothing is drawn then.
+        InvalidInput
+            For another kind of cost or rule, and a cost too small for a selection. Nothing is drawn then.
         """
-        epsilon = selection_epsilon(cost, rule)
+        epsilon = _epsilon("select", cost, rule)
         self.spend(f"select by {rule}", cost)
         select = selection.exponential_mechanism if rule == "exponential" else selection.permute_and_flip
         asked = ("select", rule, str(len(scores)), str(sensitivity), str(epsilon))
@@ -537,6 +541,16 @@ class Private:
 def workload_digest(workload: Workload) -> str:
     """A digest of all queries of a workload in their order: the same for the same queries over one domain."""
     return sha256(json.dumps(workload.to_json()).encode()).hexdigest()
+
+
+def _epsilon(call: str, cost: Cost, rule: Rule) -> Fraction:
+    """ε of a selection by a method of this name; of a cost that it does not take, how a mechanism is to treat that."""
+    if isinstance(cost, ApproxDP):
+        raise InvalidInput(
+            f"private.{call} takes PureDP or ZCDP, got {cost!r}: let the mechanism's check refuse such a cost, or its"
+            " release spend qrelease.privacy.zcdp_of(cost)"
+        )
+    return selection_epsilon(cost, rule)
 
 
 def _draw(law: Noise, parameter: Fraction, size: int, source: WordSource) -> Ints:

@@ -91,13 +91,23 @@ class Paid:
             In another process, as a fork would draw under the same charge, and inside a transaction of the ledger,
             which could undo what is kept of the draws.
         """
+        further = "the same call goes on from what was drawn, for free" if self.resumes else "it stays spent"
+        with _saying_that_it_was_charged(self.charge.cost, self.ledger, further):
+            return self.rehearse()
+
+    def rehearse(self) -> Release:
+        """As `release`, for a ledger that is made for this release alone and forgotten: a refusal names no charge.
+
+        Raises
+        ------
+        LedgerError
+            As `release` does.
+        """
         if os.getpid() != self.process or self.private.in_transaction:
             raise LedgerError("a release is made by the process that paid for it, outside of transactions")
         private, workload, cost = self.private, self.workload, self.charge.cost
-        further = "the same call goes on from what was drawn, for free" if self.resumes else "it stays spent"
-        with _saying_that_it_was_charged(cost, self.ledger, further):
-            draft = self.mechanism.release(private, workload, self.unit.of_a_record(self.cost))
-            check_result(draft, self.mechanism.name)
+        draft = self.mechanism.release(private, workload, self.unit.of_a_record(self.cost))
+        check_result(draft, self.mechanism.name)
         rules = {"impossible": "kept" if draft.constrained else "not kept"} if workload.domain.impossible else {}
         insecure = is_insecure(private.entropy)
         release = Release(

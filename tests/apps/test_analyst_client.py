@@ -91,6 +91,8 @@ def test_answers_are_frames(people, frame):
     whole = people.ask_many([WOMEN], frame=frame, details=True)
     assert [*whole.columns] == [*shown, "error", "rank_error", "epsilon", "delta", "rho"]
     assert found["value"].to_list() == [a.value for a in listed[:-1]]
+    assert found["low"].to_list() == [a.value - a.error for a in listed[:-1]], "a count's accuracy is in the frame too"
+    assert found["high"].to_list() == [a.value + a.error for a in listed[:-1]]
     numbers = people.numbers("mean:age by sex", frame=frame)
     assert (numbers["low"] <= numbers["value"]).all()
     assert len(numbers) == 2

@@ -85,6 +85,18 @@ class Statistic:
 
 def few(data):
     return data
+
+class Choosing(Own):
+    def release(self, private, workload, cost):
+        private.select([0, 1], 1, cost, "exponential")
+
+class OfAges(Unfitted):
+    def check(self, workload, cost, neighbours):
+        workload.domain.axis("age")
+
+class OfAgesUnchecked(Unfitted):
+    def release(self, private, workload, cost):
+        return {}["age"] if "age" not in private.domain.names else super().release(private, workload, cost)
 """
 """A module with mechanisms of one's own, and what is none."""
 

@@ -46,13 +46,39 @@ def test_the_posterior_is_that_of_an_integral_over_a_grid():
     noise = np.random.default_rng(0).normal(size=2) * deviation
     seen = share - 0.5 + (noise[0] - noise[1]) / 2
     low, high = np.log(single_columns.VARIANCES)
-    omega = np.exp(np.linspace(low, high, 401))[:, None]
+    omega = np.exp(np.linspace(low, high, 801)[1::2])[:, None]  # the middles of 400 parts
     theta = np.linspace(-25, 25, 4001)
     prior = (np.exp(-(theta**2) / (4 * omega)) / np.sqrt(omega)).sum(axis=0)
     chance = 1 / (1 + np.exp(-theta))
-    weights = prior * np.exp(-((seen - (chance - 0.5)) ** 2) / deviation**2)  # two cells of variance deviation²
-    assert found[0] == pytest.approx((weights * chance).sum() / weights.sum(), abs=0.02)
+    scale = RECORDS / 2 ** (159 / 16)  # the records are rounded to a sixteenth of an octave; two cells of this variance
+    weights = prior * np.exp(-((seen * scale - (chance - 0.5)) ** 2) / (deviation * scale) ** 2)
+    assert found[0] == pytest.approx((weights * chance).sum() / weights.sum(), abs=1e-5)
+    assert found.sum() == pytest.approx(1)
+    # The variance that a fit is told is the mean one of the cells, in counts.
+    followed = single_columns.with_likely_columns(measured(np.array([share, 1 - share]), deviation=deviation * RECORDS))
+    fitted = followed.residuals[0,]
+    assert fitted.variance == pytest.approx(
+        2 * RECORDS**2 * ((weights * chance**2).sum() / weights.sum() - found[0] ** 2), rel=1e-3
+    )
     assert abs(found[0] - (0.5 + seen)) > 0.03  # the measurement itself is another
+
+
+@pytest.mark.parametrize(("deviation", "least"), [(0.15, 0.01), (0.4, 0.06)])
+def test_the_particles_of_three_cells_are_those_of_an_integral_over_a_grid(deviation, least):
+    shares = np.array([0.7, 0.2, 0.1])
+    estimates = measured(shares, deviation=deviation * RECORDS)
+    (found,) = single_columns.singles(estimates)
+    seen = estimates.residuals[0,].values / RECORDS + 1 / 3
+    low, high = np.log(single_columns.VARIANCES)
+    one, two = np.meshgrid(np.linspace(-30, 30, 241), np.linspace(-30, 30, 241))  # θ₁ - θ₃ and θ₂ - θ₃
+    squares = (one**2 - one * two + two**2) / 1.5  # over ω, of the inverse of the covariance [[2, 1], [1, 2]]
+    prior = sum(np.exp(-squares / (2 * omega)) / omega for omega in np.exp(np.linspace(low, high, 81)[1::2]))
+    grown = np.stack([np.exp(one), np.exp(two), np.ones_like(one)])
+    chances = grown / grown.sum(axis=0)
+    off = ((seen[:, None, None] - chances) ** 2).sum(axis=0)
+    weights = prior * np.exp(-off / (2 * deviation**2))
+    assert found == pytest.approx((weights * chances).sum(axis=(1, 2)) / weights.sum(), abs=0.03)
+    assert np.abs(found - seen).max() > least
 
 
 @pytest.mark.parametrize(("shares", "deviation", "most"), [(skewed(12), 80.0, 0.9), (bell(40), 30.0, 0.75)])

@@ -37,7 +37,7 @@ from qrelease.mechanisms.private_data import SAMPLERS
 from qrelease.noise.calibration import selection_epsilon
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP
+from qrelease.privacy import ZCDP, ApproxDP, Filter, Neighbours, PureDP, zcdp_of
 from qrelease.queries.families import Residuals
 from qrelease.queries.workload import Group, Workload
 
@@ -360,6 +360,24 @@ def test_a_filter_of_another_kind_refuses():
         door.measure(mixed(), ZCDP(0.1))
     assert door.filter.spent is None
     assert Filter(PureDP(1.0)).spent is None
+
+
+@pytest.mark.parametrize("call", ["select", "select_apart"])
+def test_a_selection_that_cannot_be_paid_for_names_its_call_and_what_to_do(call):
+    """What it tells to spend instead is covered by the charge, all of it."""
+    cost = ApproxDP(1.0, 1e-9)
+    door = private(random_table(PEOPLE, 5, 0), cost)
+
+    def draw(part):
+        if call == "select":
+            return door.select(SCORES, 1, part, "exponential")
+        return door.select_apart("cells", SCORES[None], 1, part, "exponential")
+
+    with pytest.raises(InvalidInput, match=rf"^private\.{call} takes PureDP or ZCDP, got ApproxDP\(.*zcdp_of\(cost\)$"):
+        draw(cost)
+    assert not door.spends
+    draw(zcdp_of(cost))
+    assert [spend.cost for spend in door.spends] == [zcdp_of(cost)]
 
 
 def test_a_selection_by_no_rule_is_refused():

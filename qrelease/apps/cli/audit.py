@@ -79,6 +79,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _audit(arguments: argparse.Namespace) -> int:
     from qrelease.evaluation.audit import audit, audit_mechanism, failure, find_own, read_input
+    from qrelease.evaluation.audit.releases import OWN_TABLES
     from qrelease.privacy import Neighbours
     from qrelease.statistics.catalogue import STATISTICS
 
@@ -90,7 +91,7 @@ def _audit(arguments: argparse.Namespace) -> int:
     if name.partition(":")[0] in STATISTICS and not Path(f"{name.partition(':')[0]}.py").exists():
         raise InvalidInput(f"{name} is a statistic: {AUDITED_STATISTIC}")
     if ":" in name:
-        own = find_own(name)
+        own, mechanism = find_own(name), None
         try:
             mechanism = own_mechanism(own)
             if mechanism is not None:
@@ -105,7 +106,8 @@ def _audit(arguments: argparse.Namespace) -> int:
         except (QReleaseError, MemoryError):
             raise
         except Exception as error:  # exit code 2: 1 is a conviction
-            raise InvalidInput(f"{name} failed: {failure(error)}; a function gets (data, entropy)") from error
+            hint = "a function gets (data, entropy)" if mechanism is None else OWN_TABLES
+            raise InvalidInput(f"{name} failed: {failure(error)}; {hint}") from error
     elif name in _AUDITED:
         found = audit_mechanism(mechanism_of(name), cost, relation, **effort)
     else:

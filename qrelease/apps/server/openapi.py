@@ -83,7 +83,8 @@ ENDPOINTS: Final = (
     Endpoint(
         "POST",
         "/v1/quote",
-        "What queries would cost now, without asking them.",
+        "What each of some queries would cost now if it came first, without asking it. Their sum is no price of all"
+        " together: some then follow from others, and what many alike cost may buy a synopsis. `most` limits a batch.",
         shapes.Quoted,
         body=shapes.Queries,
         example=_EXAMPLES,

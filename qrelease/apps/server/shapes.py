@@ -257,7 +257,7 @@ class Estimated(Shape):
 
 
 class Quoted(Shape):
-    """The quotes of all queries of a request, in order."""
+    """The quotes of all queries of a request, in order, each as if it were the first: their sum is no price of all."""
 
     quotes: list[Quote]
 

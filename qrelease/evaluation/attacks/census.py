@@ -137,7 +137,7 @@ def released(
     names = block.domain.names
     workload = Workload.marginals(block.domain, [[names[a] for a in axes] for axes in sets])
     with Ledger.open(None, cost, dataset="block", neighbours=Neighbours.REPLACE_ONE) as ledger:
-        answers = Curator(block, ledger, entropy).release(mechanism, workload, cost).answers()
+        answers = Curator(block, ledger, entropy).pay(mechanism, workload, cost).rehearse().answers()
     return CrossTables(block.domain, workload.sets, answers, answers, sure=False)
 
 

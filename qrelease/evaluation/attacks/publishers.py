@@ -297,7 +297,7 @@ def _stream(session: Session, domain: Domain, subsets: Mask) -> Answered:
 
 def _release(table: Table, mechanism: Mechanism, workload: Workload, cost: Cost, entropy: WordSource) -> Release:
     with _ledger(cost) as ledger:
-        return Curator(table, ledger, entropy).release(mechanism, workload, cost)
+        return Curator(table, ledger, entropy).pay(mechanism, workload, cost).rehearse()
 
 
 def _ledger(cost: Cost) -> Ledger:

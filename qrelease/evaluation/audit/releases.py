@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from typing import Final
@@ -38,6 +39,13 @@ _TRIED_PAIRS: Final = 4
 """And of a larger universe so many pairs that differ most in their answers."""
 
 _PILOT_SHARE: Final = 0.1
+
+OWN_TABLES: Final = (
+    "an audit makes tables of its own: columns a, b and c of two values each, asked for their pairs; audit an object"
+    " whose parameters suit these, or in Python give qr.audit_mechanism a workload of yours, as"
+    " workload=qr.Workload.marginals(qr.Domain.coded({'income': 2, 'age': 4}), 2)"
+)
+"""What somebody is told whose mechanism fails at what it is asked by default."""
 
 
 def audit_mechanism(
@@ -89,7 +97,8 @@ def audit_mechanism(
     ------
     InvalidInput
         For fewer than 1 000 samples, for a workload over more cells, or whose unit is a person, or with cells that no
-        record can be in, or where the mechanism cannot be run at this cost.
+        record can be in, or where the mechanism cannot be run at this cost; of one from outside the package without a
+        workload it is said what it was asked.
 
     Examples
     --------
@@ -116,20 +125,34 @@ def audit_mechanism(
     whole("samples", samples, least=1_000)
     source = Entropy() if entropy is None else entropy
     asked = Workload.marginals(Domain.coded({"a": 2, "b": 2, "c": 2}), 2) if workload is None else workload
+    by_default = workload is None and not type(mechanism).__module__.startswith("qrelease.")
     _check_universe(asked.domain)
-    mechanism.check(asked, cost, neighbours)
+    with _saying_what_is_asked(by_default):
+        mechanism.check(asked, cost, neighbours)
     cells = np.clip([0, 1, asked.domain.size - 1], 0, asked.domain.size - 1)
     table = Table(asked.domain, tuple(np.asarray(codes) for codes in np.unravel_index(cells, asked.domain.shape)))
     pairs, covered = _chosen_pairs(table, asked, neighbours, source)
     run = released(mechanism, asked, cost, neighbours)
     pilot = math.ceil(_PILOT_SHARE * samples)
     runs = 2 * (samples + len(pairs) * pilot)
-    foretell(run, table, runs, samples)
+    with _saying_what_is_asked(by_default):
+        foretell(run, table, runs, samples, confidence)
     with counted(runs) as bar:
         first, second = worst_of(run, pairs, cost, samples=pilot, entropy=source, bar=bar)
         found = judged(run, first, second, cost, samples=samples, confidence=confidence, entropy=source, bar=bar)
     told = f"{_difference(first, second)}; the worst of {len(pairs)} pairs, which differ in {covered}"
     return replace(found, inputs=told)
+
+
+@contextmanager
+def _saying_what_is_asked(by_default: bool) -> Iterator[None]:
+    """Add to what a mechanism of one's own refuses what it was asked, where that is not what somebody chose."""
+    try:
+        yield
+    except InvalidInput as error:
+        if by_default:
+            error.args = (f"{error}; {OWN_TABLES}", *error.args[1:])
+        raise
 
 
 def _chosen_pairs(

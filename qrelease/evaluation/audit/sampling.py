@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -128,16 +129,19 @@ def audit(
     check_cost(claim)
     positive_probability("confidence", confidence)
     if not isinstance(mechanism, Vectorised):
-        foretell(mechanism, first, 2 * runs, runs)
+        foretell(mechanism, first, 2 * runs, runs, confidence)
     with counted(2 * runs) as bar:
         return judged(mechanism, first, second, claim, samples=runs, confidence=confidence, entropy=source, bar=bar)
 
 
-def foretell(mechanism: Callable[[Data, WordSource], object], data: Data, runs: int, samples: int) -> None:
+def foretell(
+    mechanism: Callable[[Data, WordSource], object], data: Data, runs: int, samples: int, confidence: float
+) -> None:
     """Say how long so many runs take, where that is long, and which `samples` would take about a minute.
 
-    That is known by some runs whose draws are no part of them.
-    The first one, which may compile something, is not timed.
+    That is known by some runs whose draws are no part of them. The first one, which may compile something, is not
+    timed. Of the fewer samples it is said what they could show at most: the ε of an event that always happens on one
+    input, and never on the other.
     """
     source, made = Entropy(), 0
     mechanism(data, source)
@@ -152,9 +156,25 @@ def foretell(mechanism: Callable[[Data, WordSource], object], data: Data, runs: 
         if fewer < samples:
             less = seconds * fewer / samples / 60
             told += (
-                f"; samples={fewer:,} (--samples) would take about {less:.1f} minutes, and find larger violations only"
+                f"; samples={fewer:,} (--samples) would take about {less:.1f} minutes, and find larger violations only:"
+                f" no epsilon above {_most_shown(fewer, confidence):.1f} could be shown"
             )
         print(told, file=sys.stderr, flush=True)
+
+
+def _most_shown(samples: int, confidence: float) -> float:
+    """The largest ε that an audit of so many samples can show, rounded up to a tenth."""
+    *_, held_out = _parts(samples)
+    always, never = np.array([held_out, 0])
+    miss = (1 - confidence) / 2
+    (low, _), (_, high) = clopper_pearson(always, held_out, miss), clopper_pearson(never, held_out, miss)
+    return math.ceil(10 * math.log(float(low) / float(high))) / 10
+
+
+def _parts(samples: int) -> tuple[int, int, int]:
+    """The runs that scores are learned from, those that choose the event, and those that it is tested on."""
+    learning, choosing = min(samples // 4, _MAX_LEARNING_RUNS), min(samples // 4, _MAX_CHOOSING_RUNS)
+    return learning, choosing, samples - learning - choosing
 
 
 def counted(runs: int, what: str = "runs") -> Any:
@@ -177,8 +197,7 @@ def judged(
     check_cost(claim)
     runs = whole("samples", samples, least=_MIN_SAMPLES)
     miss = (1 - positive_probability("confidence", confidence)) / 2
-    learning, choosing = min(runs // 4, _MAX_LEARNING_RUNS), min(runs // 4, _MAX_CHOOSING_RUNS)
-    held_out = runs - learning - choosing
+    learning, choosing, held_out = _parts(runs)
     one, two = (_join(_draws(mechanism, data, entropy, learning, bar)) for data in (first, second))
     reading = Reading.of(one, two)
     scores = learned_scores(reading, reading.columns(one), reading.columns(two))

@@ -2,10 +2,13 @@
 
 import re
 import sys
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import qrelease
 from qrelease.apps.cli import main
 from qrelease.apps.cli.mechanisms import AUDITED_STATISTIC, MECHANISMS
 
@@ -99,6 +102,27 @@ def test_a_mechanism_of_ones_own_is_audited_by_its_name(own: str, capsys: pytest
     assert said.endswith("or its class: Nameless has no name\n")
 
 
+@pytest.mark.parametrize("named", ["OfAges", "OfAgesUnchecked", "Choosing"])
+def test_a_mechanism_that_does_not_suit_the_tables_of_an_audit_is_told_what_they_are(
+    named: str, own: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And what it is told to do instead is an audit."""
+    words = ["--epsilon", "1", "--samples", "1000"] + ["--delta", "1e-9"] * (named == "Choosing")
+    assert main(["audit", f"{own}:{named}", *words]) == 2
+    told = capsys.readouterr().err
+    assert "an audit makes tables of its own: columns a, b and c of two values each, asked for their pairs" in told
+    assert told.count("\n") == 1
+    if named != "Choosing":
+        chosen = eval(re.search(r"as workload=(.*)\n", told)[1], {"qr": qrelease})
+        made = getattr(import_module(own), named)()
+        cost, relation = qrelease.PureDP(1.0), qrelease.Neighbours.ADD_REMOVE
+        audited = partial(qrelease.audit_mechanism, made, cost, relation, samples=1_000)
+        assert not audited(workload=chosen, entropy=qrelease.Entropy.insecure(1)).convicted
+        with pytest.raises((qrelease.InvalidInput, KeyError)) as refused:
+            audited(workload=qrelease.Workload.marginals(qrelease.Domain.coded({"sex": 2}), 1))
+        assert "tables of its own" not in str(refused.value), "who chose a workload knows what was asked"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -127,6 +151,15 @@ def test_evaluate_compares_a_mechanism_of_ones_own(own: str, capsys: pytest.Capt
     assert "matrix" in found
     assert main([*words, "--mechanism", f"{own}:few"]) == 2
     assert "must be a mechanism, an object with name, check and release" in capsys.readouterr().err
+
+
+def test_an_evaluation_never_says_that_something_was_charged(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not where a mechanism of one's own refuses a cost after the charge to a ledger that is forgotten."""
+    words = ["evaluate", "people.csv", "--schema", "people.toml", "--epsilon", "1", "--delta", "1e-9"]
+    assert main([*words, "--mechanism", f"{own}:Choosing"]) == 0
+    told = capsys.readouterr()
+    assert f"skipped: {own}:Choosing: at epsilon=1: private.select takes PureDP or ZCDP, got ApproxDP(" in told.out
+    assert "charged" not in told.out + told.err
 
 
 def test_the_function_that_the_manual_shows_is_convicted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
