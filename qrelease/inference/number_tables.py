@@ -350,6 +350,9 @@ class MeasuredSums:
             model_low, model_high = model_low - needs.scale.off, model_high + needs.scale.off
         error = z * math.sqrt(tables[0].variance)
         note = _note(asked, needs)
+        if asked.kind in ("mean", "ratio", "variance"):  # strides of a wide column go a little beyond its bounds
+            bounds = (value, low, high, model, model_low, model_high)
+            value, low, high, model, model_low, model_high = (np.clip(part, *asked.limits) for part in bounds)
         return NumberTable(
             asked,
             keys,

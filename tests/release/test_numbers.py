@@ -668,3 +668,20 @@ def test_a_count_by_group_that_is_a_models_has_the_bar_of_the_releases_answers(m
     true = [((carrier == c) & (late == 1) & (delay >= 10)).sum() for c in range(4)]
     assert ((limited.low_95 <= true) & (true <= limited.high_95)).all()
     assert np.isnan(release.table("mean:delay by carrier*late").low_95).all()  # of numbers nothing bounds a model
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_end_of_an_interval_is_beyond_the_bounds_of_a_wide_column(seed):
+    wide = Attribute(
+        "x", "number", edges=(0, 10**8, 3 * 10**8, 5 * 10**8), integer=True, within=(0, 5 * 10**8 - 1), step=1
+    )
+    domain = Domain([wide, Attribute("g", "coded", codes=3)])
+    x = np.arange(600) * 1000
+    table = Table(domain, [wide.bins_of(x), (np.arange(600) % 50).clip(0, 2)], points=(x, None))
+    with qr.Ledger.open(None, qr.PureDP(0.5)) as ledger:
+        curator = qr.Curator(table, ledger, qr.Entropy.insecure(seed))
+        asked = qr.Workload.marginals(domain, 1) + qr.Workload.numbers(domain, "mean:x by g")
+        found = curator.release(qr.Auto(), asked, qr.PureDP(0.5)).table("mean:x by g", intervals=True)
+    ends = found[["low_95", "high_95", "unbiased_low_95", "unbiased_high_95"]].to_numpy()
+    assert ends.min() >= 0
+    assert ends.max() <= 5 * 10**8 - 1
