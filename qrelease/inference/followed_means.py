@@ -10,8 +10,9 @@ a factor for each value of each other column, which are found in turns. How many
 How far it goes depends on what may be wrong. Of a group, let the model's mean be off by a variance of C for the noise
 in the counts of bins, and of B for where inside the bins the values lie, and the measured one by M. Of the difference
 between the two, C / (C + B + M) is the share that is expected to come from the counts, and the model makes up for that
-much. What comes from inside the bins is left to `tilted_bins`; as much of it as all records show is taken to be so in
-each group.
+much. A model is nearer than its counts by themselves, so C is taken to be no more than what the squared differences of
+all groups are above B + M beyond chance; and where they are above all three, what is more is taken to be of B. What
+comes from inside the bins is left to `tilted_bins`; as much of it as all records show is taken to be so in each group.
 """
 
 from __future__ import annotations
@@ -41,11 +42,14 @@ from qrelease.queries.workload import Group, Workload
 _TURNS: Final = 6
 """Turns at most of tilting the groups and of bringing the other columns back."""
 
+_LEAST_TURNS: Final = 2
+"""Turns at most where cells are very many."""
+
 _NEAR: Final = 1e-3
 """Of the records, those that are in another cell of some column than before: below it the turns end."""
 
-_MOST_VISITED: Final = 1 << 28
-"""Cells or records that are visited in a turn for marginals of pairs, at most: a few seconds for all turns."""
+_MOST_VISITED: Final = 1 << 31
+"""Cells or records that are visited in all turns, where that is more than `_LEAST_TURNS`: some seconds."""
 
 _HALVINGS: Final = 60
 """Of the range that λ is in."""
@@ -57,7 +61,7 @@ _STEEPEST: Final = 50.0
 """|λ| times the width of the column at most: its two ends change by a factor of e^50 against each other."""
 
 
-class _Model(Protocol):
+class Reweighted(Protocol):
     """A distribution on records that can be reweighted."""
 
     domain: Domain
@@ -96,17 +100,18 @@ def follow(
     if not wanted:
         return synopsis
     others = _others(synopsis, wanted)
+    turns = _turns(synopsis, len(wanted) + len(others))
     if isinstance(synopsis, Modelled):
-        _project(_Cells(synopsis.histogram), wanted, others)
+        project(ReweightedCells(synopsis.histogram), wanted, others, turns)
         return synopsis
-    records = _Records(synopsis)
-    _project(records, wanted, others)
+    records = ReweightedRecords(synopsis)
+    project(records, wanted, others, turns)
     return replace(synopsis, weights=records.weights)
 
 
 def _tilts(
     synopsis: Modelled | WeightedCodes, sums: MeasuredSums, measurements: Sequence[Measurement]
-) -> Iterator[_Tilt]:
+) -> Iterator[Tilt]:
     """Of the means of each question by its groups, and then of all its records together, which are known best."""
     asked = [NumericQuestion.parse(sums.domain, text) for text in sums.questions]
     parts: dict[tuple[str, str], dict[tuple[str, ...], None]] = {}
@@ -115,13 +120,13 @@ def _tilts(
             parts.setdefault((question.column, question.where), {})[tuple(question.by)] = None
     for (column, where), groups in parts.items():
         bins = _Bins.of(NumericQuestion(sums.domain, "mean", column, (), where), synopsis, sums)
-        whole = _Tilt.of(bins.question, synopsis, sums, measurements, bins)
+        whole = Tilt.of(bins.question, synopsis, sums, measurements, bins)
         if whole is not None:
             bins = bins.moved(whole)
         for by in groups:
             if by:
                 question = NumericQuestion(sums.domain, "mean", column, by, where)
-                tilt = _Tilt.of(question, synopsis, sums, measurements, bins)
+                tilt = Tilt.of(question, synopsis, sums, measurements, bins)
                 if tilt is not None:
                     yield tilt
         if whole is not None:
@@ -168,7 +173,7 @@ class _Bins:
         deviations = np.zeros(len(values)) if known else wide * ratio / np.sqrt(1 + 4 * ratio**2)
         return cls(question, low, width, shares, values, deviations)
 
-    def moved(self, whole: _Tilt) -> _Bins:
+    def moved(self, whole: Tilt) -> _Bins:
         """With values that explain what the counts do not explain of the mean of all records."""
         left = whole.left[0]
         variances = self.shares * self.deviations**2
@@ -179,7 +184,7 @@ class _Bins:
         return replace(self, values=values)
 
 
-def _others(synopsis: Modelled | WeightedCodes, tilts: Sequence[_Tilt]) -> list[Axes]:
+def _others(synopsis: Modelled | WeightedCodes, tilts: Sequence[Tilt]) -> list[Axes]:
     """The marginals that stay, without those in others: of columns, groups and measured pairs; the latter if in time.
 
     None is of a column whose means are followed.
@@ -189,14 +194,19 @@ def _others(synopsis: Modelled | WeightedCodes, tilts: Sequence[_Tilt]) -> list[
     sets |= {(a,) for a, size in enumerate(synopsis.domain.shape) if size > 1}
     wider = sets | {s for s in synopsis.measured_sets if len(s) == 2}
     first, all_of_them = (maximal_sets(sorted(s for s in found if s and not moved & {*s})) for found in (sets, wider))
+    return all_of_them if _turns(synopsis, len(tilts) + len(all_of_them)) > _LEAST_TURNS else first
+
+
+def _turns(synopsis: Modelled | WeightedCodes, marginals: int) -> int:
+    """How many turns there is time for with so many marginals, each of which is read and scaled."""
     visited = synopsis.domain.size if isinstance(synopsis, Modelled) else len(synopsis.weights)
-    return all_of_them if len(all_of_them) * visited <= _MOST_VISITED else first
+    return min(max(_MOST_VISITED // (2 * marginals * visited), _LEAST_TURNS), _TURNS)
 
 
-def _project(model: _Model, tilts: Sequence[_Tilt], others: Sequence[Axes]) -> None:
+def project(model: Reweighted, tilts: Sequence[Tilt], others: Sequence[Axes], turns: int) -> None:
     """Tilt the groups and bring other marginals back, in turns, until all are as they shall be."""
     before = {axes: model.marginal(axes) for axes in others}
-    for _ in range(_TURNS):
+    for _ in range(turns):
         for tilt in tilts:
             tilt.apply(model)
         off = 0.0
@@ -211,7 +221,7 @@ def _project(model: _Model, tilts: Sequence[_Tilt], others: Sequence[Axes]) -> N
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Tilt:
+class Tilt:
     """Brings the means of groups to where they are wanted.
 
     column   that is asked about
@@ -239,7 +249,7 @@ class _Tilt:
         sums: MeasuredSums,
         measurements: Sequence[Measurement],
         bins: _Bins,
-    ) -> _Tilt | None:
+    ) -> Tilt | None:
         """For means that were measured; None for others."""
         m = len(bins.values)
         try:
@@ -262,15 +272,16 @@ class _Tilt:
         centred = bins.values - means @ n / max(n.sum(), 1e-300)
         of_groups = weighted_counts(question, centred[None], synopsis.error_bars).deviations[:, 0]
         counts = (of_groups / np.maximum(n, 1e-300)) ** 2
+        sizes = np.where(wanted, n, 0.0) / max(float(n[wanted].sum()), 1e-300)
+        squares = np.where(wanted, off**2, 0.0)
         # A model is nearer than its counts by themselves: no more is amiss with it than these means show beyond chance.
-        sizes = np.where(wanted, n, 0.0)
         chance = 1 + _SIGNIFICANT * math.sqrt(2 / max(int(wanted.sum()), 1))
-        beyond = np.where(wanted, off**2 - chance * (inside + measured), 0.0)
-        amiss = max(float(sizes @ beyond) / max(float(sizes.sum()), 1e-300), 0.0)
+        amiss = float(sizes @ (squares - np.where(wanted, chance * (inside + measured), 0.0)))
         # Where the column and the groups were not counted together, marginals that were would be moved with them.
-        counts = np.minimum(np.nan_to_num(counts), amiss)
+        counts = np.minimum(np.nan_to_num(counts), max(amiss, 0.0))
         moves = bool((counts[wanted] > 0).any())
-        whole = np.maximum(counts + inside + measured, 1e-300)
+        # What is more than all three explain comes from inside the bins.
+        whole = np.maximum(np.maximum(counts + inside + measured, float(sizes @ squares)), 1e-300)
         targets, left = (
             np.where(wanted, part, np.nan) for part in (means + counts / whole * off, inside / whole * off)
         )
@@ -282,7 +293,7 @@ class _Tilt:
         found = np.bincount(self.place[kept], marginal[kept], shape[0] * shape[1])
         return np.asarray(found.reshape(shape), np.float64)
 
-    def apply(self, model: _Model) -> None:
+    def apply(self, model: Reweighted) -> None:
         """Multiply each group by e^(λ v), with the λ that gives it the mean that is wanted."""
         table = self.table(model.marginal(self.axes))
         sizes = table.sum(axis=1)
@@ -306,23 +317,23 @@ def _marginal(synopsis: Modelled | WeightedCodes | Histogram, axes: Axes) -> Flo
 
 
 @final
-class _Cells:
+class ReweightedCells:
     """A histogram, which is changed in place."""
 
     def __init__(self, histogram: Histogram) -> None:
         self.domain, self._histogram = histogram.domain, histogram
 
     def marginal(self, axes: Axes) -> Floats:
-        """See `_Model`."""
+        """See `Reweighted`."""
         return _marginal(self._histogram, axes)
 
     def multiply(self, axes: Axes, logs: Floats) -> None:
-        """See `_Model`."""
+        """See `Reweighted`."""
         self._histogram.update(Group(axes, Cells(len(logs))), logs)
 
 
 @final
-class _Records:
+class ReweightedRecords:
     """Records whose weights change.
 
     weights  (n,) with sum 1
@@ -334,12 +345,12 @@ class _Records:
         self._places: dict[Axes, Ints] = {}
 
     def marginal(self, axes: Axes) -> Floats:
-        """See `_Model`."""
+        """See `Reweighted`."""
         found = np.bincount(self._place(axes), self.weights, self.domain.cells(axes))
         return np.asarray(found * self._total, np.float64)
 
     def multiply(self, axes: Axes, logs: Floats) -> None:
-        """See `_Model`."""
+        """See `Reweighted`."""
         self.weights *= np.exp(logs)[self._place(axes)]
         self.weights /= self.weights.sum()
 

@@ -10,7 +10,7 @@ import qrelease as qr
 from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
-from qrelease.inference.followed_means import _project, _Records, _Tilt, follow
+from qrelease.inference.followed_means import ReweightedRecords, Tilt, follow, project
 from qrelease.inference.weighted_records import WeightedCodes
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.number_sums import NumberSums
@@ -35,11 +35,11 @@ def test_it_is_the_nearest_distribution_with_the_means_and_the_other_columns():
     rng = np.random.default_rng(0)
     start = rng.dirichlet(np.full(12, 3.0))
     codes = np.array(np.unravel_index(np.arange(12), domain.shape), np.uint16)
-    model = _Records(WeightedCodes(domain, codes, start, 100.0))
+    model = ReweightedRecords(WeightedCodes(domain, codes, start, 100.0))
     values, targets = np.array([0.0, 0.5, 1.0]), np.array([0.35, 0.6])
     bins, sex = np.unravel_index(np.arange(6), (3, 2))
-    tilt = _Tilt(0, (0, 1), sex * 3 + bins, values, targets, np.zeros(2))
-    _project(model, [tilt], [(1,), (2,)])
+    tilt = Tilt(0, (0, 1), sex * 3 + bins, values, targets, np.zeros(2))
+    project(model, [tilt], [(1,), (2,)], 12)
     found, cube = model.weights, start.reshape(domain.shape)
     kept = [cube.sum(axis=(0, 2)), cube.sum(axis=(0, 1))]
 
@@ -81,7 +81,7 @@ def test_a_gap_that_was_measured_is_in_synthetic_records_although_counts_are_too
             means = frame.groupby("sex")["pay"].mean()
             off[name].append(means.iloc[1] - means.iloc[0] - truth)
         published = found.mean("pay", by="sex").value
-        assert abs(off["with"][-1] + truth - np.diff(published)[0]) < 0.2 * GAP
+        assert abs(off["with"][-1] + truth - np.diff(published)[0]) < 0.3 * GAP
     with_sums, without = (float(np.sqrt(np.mean(np.square(off[name])))) for name in ("with", "without"))
     assert with_sums < 0.6 * without
 
