@@ -74,7 +74,8 @@ class Synthesizer:
         What the records should answer well: all marginals on so many columns, at most as many as there are; or queries.
     numbers : str or sequence of str
         Questions that are measured too, for half of the cost, such as `mean:pay by town`: `release_.mean("pay",
-        by="town")` then has an interval of the exact values. See `NumericQuestion`.
+        by="town")` then has an interval of the exact values. See `NumericQuestion`. For another share, as a small one
+        that only brings a long tail to its mean, `mechanism=qr.NumberSums(mechanism=qr.Auto(table=True), share=0.02)`.
     folder : path, optional
         Where the release is kept, as `Release.save` writes it. Where it is there already, `fit` takes it from there and
         charges nothing, so that a notebook that is run again, or whose kernel died, does not pay again. One folder is

@@ -142,8 +142,9 @@ class Prediction:
 
     @property
     def briefly(self) -> str:
-        """The mechanism and its error."""
-        return f"{self.mechanism}: {self.figures or self.why}"
+        """The mechanism and its error; that of many empty cells says little, so what share of records it is, too."""
+        share = "" if self.l1 is None else f"; {min(self.l1 / 2, 1):.2g} of a marginal's records are in another cell"
+        return f"{self.mechanism}: {self.figures + share if self.figures else self.why}"
 
     def __str__(self) -> str:
         compared = "" if self.l1 is None else f"mean L1 error {self.l1:.3g}, by which mechanisms are compared"

@@ -283,7 +283,8 @@ def test_where_no_cell_is_thin_the_fit_takes_no_noise_away(shape, columns, cost,
     found = in_closed_form("maxent", workload, 3_000_000, cost, Neighbours.ADD_REMOVE)
     assert found.error is not None
     assert least < found.error < most
-    assert found.briefly == f"maxent: answers off by about {found.error:.3g} records (root mean square)"
+    told = f"answers off by about {found.error:.3g} records (root mean square)"
+    assert found.briefly == f"maxent: {told}; {found.l1 / 2:.2g} of a marginal's records are in another cell"
 
 
 LIKE_ADULT = (32, 9, 32, 16, 16, 7, 15, 6, 5, 2, 32, 32, 32, 42, 2)
