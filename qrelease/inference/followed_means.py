@@ -2,10 +2,11 @@
 
 A mean by group takes all bins of a column together. So where each count of a bin is noisy, the mean of a model that was
 fitted to them is off by much more than a mean that was measured. The model is then brought to the measured means: of
-all distributions that have these means, and on each other column the marginal that the model has, it becomes the one of
-least relative entropy to the model (I-projection; Csiszár, *I-divergence geometry of probability distributions and
+all distributions that have these means, and the model's own marginals on the other columns, it becomes the one of least
+relative entropy to the model (I-projection; Csiszár, *I-divergence geometry of probability distributions and
 minimization problems*, 1975). That is the model times e^(λ v) in each group, with v the mean value of a bin, and times
-a factor for each value of each other column, which are found in turns. How many records each group has does not change.
+a factor for each cell of those marginals, which are found in turns. They are those of single columns, of the groups,
+and of measured pairs as far as there is time: so the number of records of a group does not change.
 
 How far it goes depends on what may be wrong. Of a group, let the model's mean be off by a variance of C for the noise
 in the counts of bins, and of B for where inside the bins the values lie, and the measured one by M. Of the difference
@@ -53,6 +54,9 @@ _MOST_VISITED: Final = 1 << 31
 
 _HALVINGS: Final = 60
 """Of the range that λ is in."""
+
+_MOST_CELLS: Final = 1 << 22
+"""Of the marginal on a column and its groups: means by more groups are left to `tilted_bins`."""
 
 _SIGNIFICANT: Final = 2.0
 """Standard deviations by which the squared differences of the means must be above those of chance."""
@@ -250,8 +254,10 @@ class Tilt:
         measurements: Sequence[Measurement],
         bins: _Bins,
     ) -> Tilt | None:
-        """For means that were measured; None for others."""
+        """For means that were measured; None for others, and for too many groups."""
         m = len(bins.values)
+        if question.domain.cells(question.axes) > _MOST_CELLS:
+            return None
         try:
             found = sums.answer(question, measurements)
         except InvalidInput:  # something else was measured of this column by these groups
