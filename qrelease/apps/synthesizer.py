@@ -368,8 +368,12 @@ class Synthesizer:
         else:
             first, left = learning.divided(table.domain, cost)
             learned = curator.learn(first, changed_rows=changed_rows)
-        for line in learned.cautions:
-            warnings.warn(line, stacklevel=callers.level())
+        if learned.unnamed:
+            warnings.warn(
+                f"{', '.join(learned.unnamed)}: no text is of enough records, or persons, to be named at this cost, so"
+                " that all are 'other'; list the categories in the schema, from public knowledge",
+                stacklevel=callers.level(),
+            )
         viewed = Curator(table.viewed(learned.domain), curator.ledger, entropy)
         # Of changed records it was told before the schema was learned.
         return viewed.pay(mechanism, self._workload(learned.domain), left, changed_rows=True, learned=learned)

@@ -395,7 +395,7 @@ class Curator:
         draws = self._draws(charge) if keeps else None
         found = draw() if draws is None else draws.take(_schema_asked(spends), draw)
         learned = replace(domain_from_json(json.loads(found)), review=self.domain.review)
-        return Learned(learned, charge, spends, learning.count_errors(self.domain, cost, unit), left)
+        return Learned(learned, charge, spends, left)
 
     def _draws(self, charge: Charge) -> Draws:
         """What was drawn under a charge, from the first draw on."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-from qrelease.data.attribute import OTHER, Attribute
+from qrelease.data.attribute import OTHER
 from qrelease.data.domain import Domain
 from qrelease.data.schema import to_toml
 from qrelease.errors import LedgerError
@@ -16,10 +15,6 @@ from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge
 from qrelease.release.schema_cost import SchemaCost
-
-_OUTNUMBERED = 2
-"""How many times as many bins as the noise supports are learned where that is told. Fewer may still be of use: of
-flights by aircraft at ε = 1 (`python -m benchmarks.learning`) it supports 20, and 32 had smaller errors than 20."""
 
 
 @final
@@ -68,8 +63,6 @@ class Learned:
         What paid for it.
     spends
         The parts of its cost, one for each column that was learned.
-    errors
-        How far off each count is that the bins of a column follow, in the root mean square, in records, by column.
     left
         What is left of the charge for a release; None where it paid for the schema alone.
 
@@ -86,7 +79,6 @@ class Learned:
     domain: Domain
     charge: Charge
     spends: tuple[Spend, ...]
-    errors: Mapping[str, float] = field(repr=False)
     left: Left | None = None
 
     def __repr__(self) -> str:
@@ -101,42 +93,6 @@ class Learned:
         return tuple(a.name for a in self.domain if a.name in learned and a.categories == (OTHER,))
 
     @property
-    def supported(self) -> dict[str, int]:
-        """By column whose bins are mostly where noise put them, about how many it supports, which is at least 1.
-
-        That many bins would each hold as many records as the counts behind them are off, of the noisy number that all
-        have together; the columns are those with more than twice as many bins, and with several points in some. Of
-        these the places say little. All of this is public.
-        """
-        found = {}
-        for name, error in self.errors.items():
-            attribute = self.domain[name]
-            assert attribute.grid is not None
-            supported = max(round(_records(attribute) / error), 1)
-            if _OUTNUMBERED * supported < attribute.values < attribute.grid.size:
-                found[name] = supported
-        return found
-
-    @property
-    def cautions(self) -> tuple[str, ...]:
-        """What whoever pays for a release over the schema should know, a line each: of `unnamed` and of `supported`."""
-        told = []
-        if self.unnamed:
-            told.append(
-                f"{', '.join(self.unnamed)}: no text is of enough records, or persons, to be named at this cost, so"
-                " that all are 'other'; list the categories in the schema, from public knowledge, or spend more on"
-                " learning"
-            )
-        if few := self.supported:
-            bins = ", ".join(f"{name} {few[name]:,} of {self.domain[name].values:,}" for name in few)
-            told.append(
-                "too few records, or persons, to learn so many bins at this cost: the noise supports about as many as"
-                f" follow, and the places of most are by chance: {bins}; write bins in the schema, from public"
-                " knowledge, or spend more on learning"
-            )
-        return tuple(told)
-
-    @property
     def paid_for(self) -> SchemaCost:
         """What the charge paid for, as a release over the schema says it."""
         return SchemaCost(tuple(dict.fromkeys(map(_column, self.spends))), self.charge.cost, self.charge.id)
@@ -148,11 +104,6 @@ class Learned:
         )
         notes = {_column(spend): f"learned, for {spend.cost}{_aside(spend)} of that charge" for spend in self.spends}
         return to_toml(self.domain, head, notes)
-
-
-def _records(attribute: Attribute) -> int:
-    """The noisy number of records that have a value."""
-    return sum(weight for _, weight in attribute.shape)
 
 
 def _column(spend: Spend) -> str:

@@ -90,27 +90,6 @@ def test_columns_of_which_no_text_is_named_are_told(learned):
     assert found.unnamed == ("town",)
 
 
-@pytest.mark.parametrize("each", [1, 5])
-def test_bins_that_noise_does_not_support_are_told(each):
-    """By public numbers alone: the shape, and the scale of the noise, which is for all records of a person."""
-    hours = replace(OPEN["hours"], learn=32)
-    given = frame().assign(nr=np.arange(2000) // each)
-    domain = Domain((hours,), person=Person("nr", each)) if each > 1 else Domain((hours,))
-    told = {}
-    for epsilon in (0.02 * each, 0.1 * each):
-        with Ledger.open(None, PureDP(1.0), dataset="hours", person="nr" if each > 1 else None) as ledger:
-            found = Curator(Table.from_frame(given, domain), ledger, Entropy.insecure(1)).learn(PureDP(epsilon))
-        error = 2**0.5 * 3.5 * each / epsilon  # three levels, and half as much for round points
-        assert found.errors == {"hours": pytest.approx(error)}
-        seem = sum(weight for _, weight in found.domain["hours"].shape)
-        assert seem == pytest.approx(2000, abs=1000)
-        told[epsilon] = found.supported
-        if found.supported:
-            assert found.supported == {"hours": round(seem / error)}
-            assert f"{round(seem / error)} of {found.domain['hours'].values}; write bins" in found.cautions[0]
-    assert [len(supported) for supported in told.values()] == [1, 0]
-
-
 # --- a schema and a release in one account
 
 

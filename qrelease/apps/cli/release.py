@@ -48,7 +48,7 @@ from qrelease.apps.cli.shared import (
     table_of,
     told,
     warn_of_delta,
-    warn_of_learned,
+    warn_of_unnamed,
     workload_of,
     workload_option,
     wrote,
@@ -480,7 +480,7 @@ def _learned(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, 
             what = "the schema, and the same command takes what was learned"
     arguments.charged = f"{told(first)} was charged for {what}"
     print(f"qrelease: learned {', '.join(table.domain.undecided)} for {_of_schema(learned)}", file=sys.stderr)
-    warn_of_learned(learned)
+    warn_of_unnamed(learned)
     return learned
 
 

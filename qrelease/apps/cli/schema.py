@@ -25,7 +25,7 @@ from qrelease.apps.cli.shared import (
     table_of,
     told,
     warn_of_delta,
-    warn_of_learned,
+    warn_of_unnamed,
 )
 from qrelease.errors import InvalidInput
 
@@ -177,7 +177,7 @@ def _learn(arguments: argparse.Namespace) -> None:
     del arguments.charged
     for spend in learned.spends:
         print(f"{spend.what}: {told(spend.cost)}")
-    warn_of_learned(learned)
+    warn_of_unnamed(learned)
     if not learned.charge.fresh:
         print(f"this was learned before, at {learned.charge.time}, and cost nothing now (--again: anew)")
     named = (

@@ -443,10 +443,15 @@ def warn_of_delta(cost: Cost) -> None:
         print(f"warning: delta above {WEAK_DELTA:g}: it should be far below 1 / (number of people)", file=sys.stderr)
 
 
-def warn_of_learned(learned: Learned) -> None:
-    """Warn of columns of which nothing was learned, or little."""
-    for line in learned.cautions:
-        print(f"warning: {line}", file=sys.stderr)
+def warn_of_unnamed(learned: Learned) -> None:
+    """Warn of columns of which nothing was learned."""
+    if learned.unnamed:
+        print(
+            f"warning: {', '.join(learned.unnamed)}: no text is of enough records, or persons, to be named at this"
+            " cost, so that all are 'other'; list the categories in the schema, from public knowledge, or spend more"
+            " on learning",
+            file=sys.stderr,
+        )
 
 
 def wrote(folder: Path) -> str:

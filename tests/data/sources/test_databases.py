@@ -342,8 +342,8 @@ def test_a_release_from_a_server_names_its_dataset_and_its_ledger(server, tmp_pa
     def run(*more):
         return subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, text=True, check=False)
 
-    assert "say with --ledger where it is" in run().stderr
     assert "give their dataset a name, by --dataset" in run("--ledger", "people.ledger").stderr
+    assert "say with --ledger where it is" in run("--dataset", "people").stderr
     done = run("--dataset", "people", "--ledger", "people.ledger")
     assert done.returncode == 0, done.stderr
     assert "read%3Ame" not in done.stdout + done.stderr
