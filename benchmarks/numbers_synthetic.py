@@ -10,8 +10,9 @@ workload, of a record, at ε in {.1, 1, 10} and δ = 1e-9. The mechanism that co
     means      how far the means of the questions' groups are off in as many synthetic records: the root mean square
                over the records, in standard deviations of the column, on average over the questions
     with       as `NumberSums` releases them: the model is fitted to the counts that were measured for the questions
-               too, and numbers lie inside their bins by the means that were measured
-    without    under the same draws, fitted to the workload's counts alone, and with numbers evenly in their bins
+               too, follows the measured means, and numbers lie inside their bins by these means
+    without    under the same draws, fitted to the workload's counts alone before it follows the measured means, and
+               with numbers evenly in their bins
 
 Noise is from fixed seeds: it protects nobody, and the tables are public. Exit code 1 where the model or the means are
 further off with what was measured for the questions than without, by more than 2 %.
