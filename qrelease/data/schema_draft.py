@@ -248,6 +248,8 @@ def drafted(
     """A schema as `draft` makes it, and the columns that have no entry in it."""
     if rows is not None:
         whole("rows", rows, least=1)
+    if isinstance(person, str):
+        raise InvalidInput(f"person takes qr.Person({person!r}, M), which keeps M records of each, got {person!r}")
     reader = _reader(source, dialect, query)
     if person is not None and person.column not in reader.header:
         raise InvalidInput(f"{reader.path.name} has no column {person.column!r}, which is to say whose the records are")

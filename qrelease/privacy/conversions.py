@@ -84,6 +84,14 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return round_up(max(exact, Fraction(0)))
 
 
+def epsilon_told(cost: Cost) -> float:
+    """ε of a cost for who is to judge it: of a cost in ρ, that at a δ which nobody minds."""
+    return zcdp_epsilon(cost.rho, _TINY_DELTA) if isinstance(cost, ZCDP) else cost.epsilon
+
+
+_TINY_DELTA = 1e-9
+
+
 def zcdp_delta(rho: float, epsilon: float) -> float:
     """The smallest proved δ such that ρ-zCDP implies (ε, δ)-DP, rounded up and at most 1; ε ≥ 0.
 

@@ -18,6 +18,10 @@ from typing import Any, TypeGuard, TypeVar
 from qrelease._util.validate import natural, positive, probability
 from qrelease.errors import InvalidInput
 
+WEAK_EPSILON = 20.0
+WEAK_DELTA = 1e-4
+"""Costs beyond these promise hardly anything to anybody: a command refuses them unless they are meant, or warns."""
+
 
 class Neighbours(enum.Enum):
     """Which two databases count as neighbours (Dwork & Roth 2014, §2.3).

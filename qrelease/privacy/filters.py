@@ -348,17 +348,20 @@ NEGLIGIBLE_SHARE: Final = 1e-9
 """Of a total: so little of it is left by rounding, and is no advice."""
 
 
+def room_of(total: Cost, left: Cost | None) -> str:
+    """What is left as it is told, rounded down so that it fits; empty where it is nothing but rounding."""
+    return "" if left is None or _first(left) < NEGLIGIBLE_SHARE * _first(total) else left.rounded(up=False)
+
+
 def _refusal(total: Cost, tally: Tally, cost: Cost) -> tuple[str, str]:
     """What was spent and asked for, and what can be done."""
     nothing = ", ".join(f"{name}=0" for name in total.to_json())
     gone, left = spent(total, tally), remaining(total, tally)
-    if left and _first(left) < NEGLIGIBLE_SHARE * _first(total):
-        left = None
-    room = left.rounded(up=False) if left else ""
+    room = room_of(total, left)
     other = remaining_rho(total, tally) if isinstance(cost, ApproxDP) and tally.account else None  # it has all delta
-    rho = f" or {other.rounded(up=False)}" if other and left else ""
+    rho = f" or {other.rounded(up=False)}" if other and room else ""
     advice = f"ask for at most the {room}{rho} that is left, or raise" if room else "nothing is left unless you raise"
-    if isinstance(cost, ApproxDP) and cost.delta and isinstance(left, ApproxDP) and not left.delta:
+    if room and isinstance(cost, ApproxDP) and cost.delta and isinstance(left, ApproxDP) and not left.delta:
         advice = (
             f"no delta is left: without one, ask for at most the {PureDP(left.epsilon).rounded(up=False)}{rho} that is"
             " left, or raise"

@@ -49,6 +49,7 @@ from qrelease.privacy.filters import (
     promised,
     remaining,
     remaining_rho,
+    room_of,
     spent,
     times_left,
 )
@@ -308,7 +309,7 @@ class Ledger:
         return {
             "total": f"{total:.6g}",
             "spent": "nothing" if gone is None else f"{gone:.6g}",
-            "left": "nothing" if left is None else left.rounded(up=False),
+            "left": room_of(total, left) or "nothing",
         }
 
     def times_left(self, cost: Cost) -> int:

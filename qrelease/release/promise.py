@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from qrelease.privacy.conversions import guessing_chance, zcdp_epsilon
-from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP
+from qrelease.privacy.conversions import epsilon_told, guessing_chance, zcdp_epsilon
+from qrelease.privacy.costs import WEAK_DELTA, WEAK_EPSILON, ZCDP, ApproxDP, Cost, Neighbours, PureDP
 from qrelease.release.schema_cost import DELTA, cost_with_schema, learned_columns
 
 if TYPE_CHECKING:
@@ -36,6 +36,20 @@ def in_words(release: Release) -> str:
         f" this release.{kept} {schema_in_words(release)} Other releases from the same records cost more: the ledger of"
         f" {release.dataset!r} adds them up, and its total is what is promised in all."
     )
+
+
+def weakness(release: Release) -> list[str]:
+    """That so large an ε or δ promises hardly anything, a sentence each; nothing of other costs."""
+    cost = cost_with_schema(release)
+    told, epsilon = [], epsilon_told(cost)
+    if epsilon > WEAK_EPSILON:
+        told.append(f"epsilon {epsilon:.6g} is above {WEAK_EPSILON:g}, and promises next to nothing to anybody")
+    if isinstance(cost, ApproxDP) and cost.delta > WEAK_DELTA:
+        told.append(
+            f"delta {cost.delta:.6g} is above {WEAK_DELTA:g}: the promise may fail with this probability, which should"
+            " be far below 1 / (number of people)"
+        )
+    return told
 
 
 def unit_in_words(release: Release) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final, overload
 import numpy as np
 import numpy.typing as npt
 
-from qrelease._util.typing import Floats
+from qrelease._util.typing import CodeColumns, Floats
 from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.measurement import RECORDS, Measurement
@@ -34,11 +34,12 @@ from qrelease.release.error_bars import measured_answers, published
 from qrelease.release.few_records import few_records
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
 from qrelease.release.manifest import versions
+from qrelease.release.promise import weakness
 from qrelease.release.published_counts import PublishedCounts, as_cell, with_numbers
 from qrelease.release.report.page import html
 from qrelease.release.schema_cost import SchemaCost
 from qrelease.release.unmeasured import unmeasured_sets, what_records_lack
-from qrelease.release.within_bins import about_bins, tilted_bins
+from qrelease.release.within_bins import about_bins, model_records, tilted_bins
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import MeasuredSums, NumberTable
@@ -146,10 +147,10 @@ class Release:
     def notes(self) -> tuple[str, ...]:
         """What to know before records or answers are used, a sentence each, as the terminal says it; often nothing.
 
-        What synthetic records do not follow, whether they miss what was measured by more than its noise, and why error
-        bars may be wider than the table is long.
+        Whether so large a cost promises anything, what synthetic records do not follow, whether they miss what was
+        measured by more than its noise, and why error bars may be wider than the table is long.
         """
-        said = [*what_records_lack(self)] if self.has_table else []
+        said = [*weakness(self), *(what_records_lack(self) if self.has_table else ())]
         if isinstance(self.synopsis, Fitted) and self.synopsis.misfit > MISSED:
             said.append(
                 f"the synthetic records differ from what was measured by {self.synopsis.misfit:.3g} times its noise:"
@@ -504,7 +505,10 @@ class Release:
     def _asked(self, workload: Workload | None) -> Workload:
         asked = self.workload if workload is None else workload
         if not isinstance(asked, Workload):
-            raise InvalidInput(f"a workload of counts is needed, got {asked!r}: numbers are asked for by table")
+            raise InvalidInput(
+                f"one condition as a text, or a workload of counts, is needed, got {asked!r}; several conditions are a"
+                " workload by Workload.predicates, and numbers are asked for by table"
+            )
         if asked.domain != self.domain:
             raise InvalidInput("the workload is over another domain than this release")
         return asked
@@ -712,6 +716,11 @@ class Release:
     def about_bins(self) -> tuple[str, ...]:
         """What the means of numbers in synthetic records are worth, a sentence each; `notes` has these among others."""
         return about_bins(self)
+
+    @cached_property
+    def model_records(self) -> tuple[CodeColumns, Floats]:
+        """Some records of the model and their weights, the same at each use: what numbers inside bins are fitted to."""
+        return model_records(self)
 
     @cached_property
     def tilted_bins(self) -> tuple[TiltedBins, ...]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from qrelease._util.texts import rounded
 from qrelease._util.typing import Axes
 from qrelease.queries.families import Cells
 from qrelease.queries.numeric import NumericQuestion
+from qrelease.queries.products import Product
 
 if TYPE_CHECKING:
     from qrelease.release.release import Release
@@ -62,15 +64,24 @@ def unmeasured_sets(release: Release) -> str:
     """
     if hasattr(release.synopsis, "model_bars"):
         return ""
-    measured = [set(m.group.axes) for m in release.measurements if m.group.axes]
+    counted = [m for m in release.measurements if m.group.axes]
+    products = [m for m in counted if isinstance(m.group.queries, Product)]
+    contrasts = {m.group.axes: m for m in products if m.group.queries.count == 1}
+    measured = [set(m.group.axes) for m in counted if contrasts.get(m.group.axes) is not m]
     asked = {group.axes for group in release.workload.groups if isinstance(group.queries, Cells)}
-    lacking = sum(not any(measure.issuperset(axes) for measure in measured) for axes in asked)
-    if not measured or not lacking:
+    lacking = [axes for axes in asked if not any(measure.issuperset(axes) for measure in measured)]
+    if not counted or not lacking:
         return ""
+    screened = [contrasts[axes] for axes in lacking if axes in contrasts]
+    half = max((m.noise.half_width(m.repeats) / m.repeats for m in screened), default=0.0)
+    of_these = (
+        f"; of {len(screened):,} of them a single number was measured, to ± {rounded(half)} records: how their columns"
+        " depend on each other may be lacking in synthetic records"
+    ) * bool(screened)
     return (
-        f"{lacking:,} of the {len(asked):,} marginals were not measured, nor any on more columns: the bars of their"
-        " answers (model_95) cover all that the measured ones leave open, mostly down to 0, and they have no noisy"
-        " answer"
+        f"{len(lacking):,} of the {len(asked):,} marginals were not measured, nor any on more columns: the bars of"
+        " their answers (model_95) cover all that the measured ones leave open, mostly down to 0, and they have no"
+        f" noisy answer{of_these}"
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from qrelease._util.typing import Floats
+from qrelease._util.typing import CodeColumns, Floats
 from qrelease.data.attribute import Attribute
 from qrelease.data.conditions import name_text
 from qrelease.errors import InvalidInput
@@ -27,13 +27,18 @@ _WIDE: Final = 2.0
 """Bins are wide where one is so many times as wide as if all of its column were of one width."""
 
 
+def model_records(release: Release) -> tuple[CodeColumns, Floats]:
+    """Records of the model as codes, and the weights of each; the same at each call."""
+    return release.weighted_codes(_MODEL_ROWS, np.random.default_rng(0))
+
+
 def tilted_bins(release: Release) -> tuple[TiltedBins, ...]:
     """The densities inside the bins of each column whose means were measured, and whose bins have several values."""
     tables = {axis: [*_means(release, axis)] for axis in _summed(release)}
     wanted = {axis: found for axis, found in tables.items() if found}
     if not wanted:
         return ()
-    codes, weights = release.weighted_codes(_MODEL_ROWS, np.random.default_rng(0))
+    codes, weights = release.model_records
     fitted = TiltedBins.fitted
     return tuple(fitted(release.domain, a, _clip(release, a), found, codes, weights) for a, found in wanted.items())
 
@@ -121,7 +126,7 @@ def _missed_means(release: Release) -> Iterator[tuple[str, float, float]]:
     if not release.tilted_bins:
         return
     assert release.measured_sums is not None
-    codes, weights = release.weighted_codes(_MODEL_ROWS, np.random.default_rng(0))
+    codes, weights = release.model_records
     for bins in release.tilted_bins:
         name, step = release.domain.names[bins.axis], float(release.domain.attributes[bins.axis].step)
         values = bins.moments(codes)[0]

@@ -420,6 +420,11 @@ def test_a_column_that_is_named_as_one_of_persons_gets_no_entry(write, name, lef
     assert f'name = "{name}"' not in draft(path, learn=learn, person=Person(name, 5))
 
 
+def test_a_person_is_no_text():
+    with pytest.raises(InvalidInput, match=r"person takes qr\.Person\('who', M\), which keeps M records of each"):
+        draft(pd.DataFrame({"who": [1], "sex": ["f"]}), person="who")
+
+
 def test_a_draft_says_that_a_person_may_have_several_records_unless_it_knows_whose_they_are(write):
     path = write("who,age\n" + "".join(f"{i // 2},{i % 60}\n" for i in range(300)), "visits.csv")
     assert "#     [person]" in draft(path)

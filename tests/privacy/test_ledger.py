@@ -111,6 +111,11 @@ def test_what_is_left_is_shown_in_a_notebook_too(tmp_path: Path) -> None:
     with Ledger.open(None, PureDP(1.0)) as ledger:
         ledger.charge(PureDP(1.0), "all")
         assert ledger.balance["left"] == "nothing"
+    with Ledger.open(None, PureDP(1.3)) as ledger:
+        ledger.charge(PureDP(1.0), "one")
+        ledger.charge(PureDP(0.3), "rest")
+        assert 0 < ledger.remaining.epsilon < 1e-15, "by rounding"
+        assert ledger.balance["left"] == "nothing"
 
 
 @pytest.mark.parametrize(

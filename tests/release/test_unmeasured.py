@@ -11,13 +11,14 @@ from worlds import PEOPLE, coded
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.inference.synopsis import MISSED
+from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.number_sums import NumberSums
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
-from qrelease.privacy.costs import ApproxDP, PureDP
+from qrelease.privacy.costs import ZCDP, ApproxDP, PureDP
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
@@ -89,6 +90,31 @@ def test_bars_of_marginals_that_were_not_measured_are_said_to_go_down_to_zero():
     assert (low.reshape(20, -1)[unmeasured] <= 1e-9).mean() > 0.5
     assert unmeasured_sets(released(Laplace(), asked=PAIRS)) == ""
     assert unmeasured_sets(released(MaxEnt(), asked=PAIRS)) == ""
+
+
+def test_marginals_of_which_a_single_number_was_measured_are_not_taken_for_measured():
+    domain = coded(*[12] * 8)
+    codes = np.random.default_rng(0).integers(0, 12, (8, 800))
+    table, asked, cost = Table(domain, tuple(codes)), Workload.marginals(domain, 2), ApproxDP(0.3, 1e-6)
+    with Ledger.open(None, cost) as ledger:
+        found = Curator(table, ledger, Entropy.insecure(1)).release(FittedRecords(at_once=False), asked, cost)
+    single = {m.group.axes: m for m in found.measurements if len(m.group.axes) == 2 and len(m.values) == 1}
+    unmeasured = np.isnan(found.published(asked).widths).reshape(len(asked.groups), -1).all(axis=1)
+    assert len(single) > unmeasured.sum() > 10
+    (half,) = {float(f"{m.noise.half_width(1.0):.3g}") for m in single.values()}
+    said = unmeasured_sets(found)
+    assert said.startswith(f"{unmeasured.sum()} of the 28 marginals were not measured, nor any on more columns")
+    assert f"; of {unmeasured.sum()} of them a single number was measured, to ± {half:.0f} records: how" in said
+
+
+def test_a_cost_that_promises_hardly_anything_is_said_to():
+    few = released(Laplace(), asked=PAIRS, cost=PureDP(21.0))
+    assert few.notes == ("epsilon 21 is above 20, and promises next to nothing to anybody",)
+    assert [note[:27] for note in released(Laplace(), asked=PAIRS, cost=ApproxDP(10.0, 2e-4)).notes] == [
+        "delta 0.0002 is above 0.000"
+    ]
+    assert "is above 20" in released(Gaussian(), asked=PAIRS, cost=ZCDP(7.0)).notes[0]
+    assert not released(Gaussian(), asked=PAIRS, cost=ZCDP(1.0)).notes
 
 
 @pytest.mark.parametrize("outside", ["clip", "missing"])

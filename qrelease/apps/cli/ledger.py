@@ -56,13 +56,14 @@ def _show(arguments: argparse.Namespace) -> None:
             return
         unit = "" if ledger.person is None else f" of persons by {ledger.person}"
         print(f"dataset {ledger.dataset}, neighbours {ledger.neighbours.value}{unit}")
-        for name, text in ledger.balance.items():
+        balance = ledger.balance
+        for name, text in balance.items():
             print(f"{name:7} {text}")
         if ledger.promised != ledger.total:
             print(f"        {_OLD_RAISE.format(told(ledger.promised))}")
         rho = ledger.remaining_rho
         delta = ledger.total.to_json().get("delta")
-        if rho is not None and delta:
+        if rho is not None and delta and balance["left"] != "nothing":
             alone = zcdp_epsilon(rho.rho, delta)
             print(f"        or {_at_most(rho)}: a release of epsilon={alone:.3g} at delta={delta:.6g} by itself")
         history = ledger.history()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qrelease.errors import InvalidInput, LedgerError
-from qrelease.privacy.costs import cost_of
+from qrelease.privacy.costs import WEAK_DELTA, WEAK_EPSILON, cost_of
 from qrelease.privacy.ledger_url import LedgerUrl
 
 if TYPE_CHECKING:
@@ -36,12 +36,6 @@ OptionParser = argparse.ArgumentParser | argparse._ArgumentGroup
 """What options are added to: a parser, or a group of its options that has a heading of its own."""
 
 NEIGHBOURS = ("add-remove", "replace-one")
-
-WEAK_EPSILON = 20.0
-WEAK_DELTA = 1e-4
-"""Costs beyond these are refused unless they are meant, or answered with a warning."""
-
-_TINY_DELTA = 1e-9
 
 
 def action(
@@ -401,13 +395,6 @@ def _published(path: Path) -> bool:
         return False
 
 
-def _epsilon_of(rho: float) -> float:
-    """What a rho comes to at a delta that nobody minds."""
-    from qrelease.privacy.conversions import zcdp_epsilon
-
-    return zcdp_epsilon(rho, _TINY_DELTA)
-
-
 def weak_option(parser: OptionParser) -> None:
     """Whether a cost that protects next to nobody is meant."""
     parser.add_argument(
@@ -428,8 +415,9 @@ def check_weak(cost: Cost, meant: bool) -> None:
 
     A person who types such numbers may not know what they mean.
     """
-    values = cost.to_json()
-    epsilon = values["epsilon"] if "epsilon" in values else _epsilon_of(values["rho"])
+    from qrelease.privacy.conversions import epsilon_told
+
+    epsilon = epsilon_told(cost)
     if epsilon > WEAK_EPSILON and not meant:
         raise InvalidInput(
             f"epsilon {epsilon:.6g} is above {WEAK_EPSILON:g} and promises next to nothing: nothing was charged; say"
