@@ -96,7 +96,7 @@ def test_from_a_file_to_a_script_in_a_browser(address, browser, downloads, tmp_p
     write("#column-2-categories", "Ulm\nRom\nelse")
     one("#column-2-outside").send_keys("counts as else")
     write("#column-1-bins", "0 to 120 by 40")
-    write("#column-3-exact", "0 to 99999 by 1")
+    write("#column-3-exact", "0 to 999999999 by 1")
     write("#column-3-bins", "10")
     for i in range(4):
         one(f"#column-{i}-agreed").click()

@@ -14,7 +14,7 @@ from qrelease.apps.studio.app import Studio, application
 TOKEN = "t" * 43
 PORT = 8123
 HOST = f"127.0.0.1:{PORT}"
-SECRETS = ("Zyxwv", "Atlantis", "73519", "1931-05-17")
+SECRETS = ("Zyxwv", "Atlantis", "735194682", "1931-05-17")
 """Values of single records: a name, a rare city, the largest pay, the earliest day."""
 
 PUBLIC = [
@@ -22,7 +22,7 @@ PUBLIC = [
     {"name": "age", "kind": "number", "bins": {"start": 0, "stop": 120, "width": 40}, "integer": True},
     {"name": "city", "kind": "category", "categories": ["Ulm", "Rom", "else"], "outside": "else"},
 ]
-PAY = {"name": "pay", "kind": "number", "within": [0, 99999], "step": 1, "bins": 10, "integer": True}
+PAY = {"name": "pay", "kind": "number", "within": [0, 999999999], "step": 1, "bins": 10, "integer": True}
 """A column with exact values."""
 
 TERMS = {"epsilon": 1, "delta": 1e-9, "workload": ["marginals:2"], "neighbours": "add-remove"}
@@ -34,7 +34,7 @@ def write_people(file, rows=300):
     with file.open("w", newline="") as out:
         lines = csv.writer(out)
         lines.writerow(["name", "sex", "age", "city", "pay", "born"])
-        lines.writerow(["Zyxwv", "F", 31, "Atlantis", 73519, "1931-05-17"])
+        lines.writerow(["Zyxwv", "F", 31, "Atlantis", 735194682, "1931-05-17"])
         for i in range(rows - 1):
             born = f"{1940 + i % 60}-03-{1 + i % 28:02}"
             age, pay = drawn.randrange(18, 90), 900 + 7 * drawn.randrange(1000)
