@@ -60,7 +60,8 @@ def _about_limits(release: Release) -> list[str]:
 def unmeasured_sets(release: Release) -> str:
     """That nothing tells some marginals from below, where some were not measured; else nothing.
 
-    Their bars cover all that the measured ones leave open, down to 0. A model that knows its own error has others.
+    Their bars cover all that the measured ones leave open, down to 0. A model that knows its own error has others. A
+    single contrast of some columns, by which it was decided what to measure of them, is no measurement of a marginal.
     """
     if hasattr(release.synopsis, "model_bars"):
         return ""

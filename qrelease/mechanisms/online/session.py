@@ -57,11 +57,11 @@ from qrelease.mechanisms.online.draws import PrivateDraws
 from qrelease.mechanisms.online.numbers import NumberAnswer
 from qrelease.mechanisms.online.prices import Offer
 from qrelease.mechanisms.online.purchasing import Purchase
-from qrelease.mechanisms.online.quotes import PaidEstimate, Purse, Quote, price_of, total_cost
+from qrelease.mechanisms.online.quotes import PaidEstimate, Purse, Quote, total_cost
 from qrelease.mechanisms.online.state import SessionState
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost
-from qrelease.privacy.filters import NEGLIGIBLE_SHARE, Tally, after, remaining, spent, times_left
+from qrelease.privacy.filters import Tally, after, remaining, room_of, spent, times_left
 from qrelease.privacy.journals import SharedJournal
 from qrelease.privacy.ledger_guard import SessionLock
 from qrelease.privacy.unit import Unit
@@ -729,9 +729,8 @@ class OnlineSession:
         nothing = ", ".join(f"{name}=0" for name in self.cost.to_json())
         spent_so_far = gone.rounded() if gone else nothing
         facts = f"budget exceeded: total {self.cost}; spent {spent_so_far}; requested {cost.rounded()}"
-        if left is None or price_of(left) < NEGLIGIBLE_SHARE * price_of(self.cost):
+        if not (room := room_of(self.cost, left)):
             return BudgetExceeded(f"{facts} (nothing is left unless you raise the total)", facts)
-        room = left.rounded(up=False)
         return BudgetExceeded(f"{facts} (ask for at most the {room} that is left, or raise the total)", facts)
 
     def _quotes(self, groups: Sequence[CanonicalGroup], purse: Purse | None) -> list[Quote]:
