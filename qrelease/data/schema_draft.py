@@ -66,6 +66,8 @@ _MAX_WHOLE_CATEGORIES = 12  # whole numbers with at most so many values, or step
 _MIN_RECORDS_OF_NAMES = (
     20  # records from which on a column where nearly all values differ is taken for one of names or numbers
 )
+_MAX_SINGLE_NUMBERS = 32  # as hours, days of a month and numbers of departments: cells each, of many records
+_MIN_RECORDS_OF_SINGLE = 50  # for each such cell
 _MAX_LABEL = 60  # characters of a category
 _LEARNED_BINS = 32
 _TENTH = Fraction(1, 10)
@@ -254,6 +256,7 @@ def drafted(
     if person is not None and person.column not in reader.header:
         raise InvalidInput(f"{reader.path.name} has no column {person.column!r}, which is to say whose the records are")
     columns = [_Column(name, learn) for name in reader.header]
+    named = reader.named_categories() if isinstance(reader, FrameReader) else {}
     dependencies = None if learn else Dependencies(len(columns))
     shared = SharedValues(len(columns), MISSING)
     for given in _given(reader, rows):
@@ -265,6 +268,8 @@ def drafted(
     for column in columns:
         column.finish()
     columns = _read_as_written(columns, reader, rows)
+    for column in columns:
+        column.name_categories(*named.get(column.name, ((), False)))
     several = [] if person is not None else ["", *_MANY_RECORDS, *_may_be_persons(columns, shared)]
     differing = [] if person is None else _differing(columns, shared, person)
     return _document(reader.path.name, columns, rows, person, several, differing, dependencies)
@@ -472,6 +477,8 @@ class _Column:
     usual_marks: defaultdict[float, set[str]] = field(default_factory=partial(defaultdict, set))  # how each is written
     marks: tuple[str, ...] = ()  # numbers of another sign than all others, which are taken for missing
     doubtful: tuple[str, ...] = ()  # others that may mean missing, and are taken for values
+    named: tuple[str, ...] = ()  # what it may hold by the type of a frame's column
+    compared: bool = False  # by whose order values are compared
 
     def __post_init__(self) -> None:
         self.most = max(codes_named(self.name), _MAX_TEXT_CATEGORIES)
@@ -546,6 +553,12 @@ class _Column:
             self.values = {text for text in self.values if float(text) not in sure}
             self.places = {place: count for place, count in self.places.items() if place not in sure}
             self.low, self.high = min(self.places), max(self.places)
+
+    def name_categories(self, named: Sequence[str], compared: bool) -> None:
+        """Take what the type of a frame's column says that it may hold, where a draft can list that."""
+        listed = tuple(text for text in named if text not in MISSING)
+        if len({*listed}) == len(listed) <= self.most and self.values <= {*listed} and self.writing.is_plain:
+            self.named, self.compared = listed, compared
 
     @property
     def nearly_unique(self) -> bool:
@@ -663,6 +676,8 @@ def _entry(column: _Column) -> tuple[Table, int]:
         entry.add(tomlkit.comment("not listed here: learned, for a cost; the rest will be one category, other"))
         entry.add("categories", _inline({"learn": True, "at_most": MAX_LEARNED_CATEGORIES}))
         cells = len(column.values)
+    elif column.named:
+        cells = _propose_named_categories(entry, column)
     elif column.coded:
         cells = _propose_categories(entry, column)
     elif column.kind == "whole" and (step := _step_of_few(column)):
@@ -753,6 +768,20 @@ def _propose_categories(entry: Table, column: _Column) -> int:
     return len(labels)
 
 
+def _propose_named_categories(entry: Table, column: _Column) -> int:
+    entry.add("kind", "category")
+    entry.add(
+        tomlkit.comment("those of the data frame's type, which need not all occur: take a public list")
+    )
+    entry.add("categories", tomlkit.array().multiline(multiline=len(column.named) > _MAX_WHOLE_CATEGORIES))
+    for label in column.named:
+        entry["categories"].append(label)
+    if column.compared:
+        entry.add(tomlkit.comment("in the order of that type, which <, >= and ranges then follow"))
+        entry.add("ordered", value=True)
+    return len(column.named)
+
+
 def _say_if_coded(entry: Table, column: _Column) -> None:
     if column.coded:
         told = 'codes, by the name: if these are amounts, write kind = "number" and within, step and bins instead'
@@ -772,25 +801,34 @@ def _rounded(column: _Column) -> str:
 
 def _step_of_few(column: _Column) -> int:
     """The largest step by which few whole numbers lie on a grid of few points; 0 where there is none."""
-    if len(column.values) > _MAX_WHOLE_CATEGORIES:
+    if len(column.values) > _MAX_SINGLE_NUMBERS:
         return 0
     first, *others = sorted(int(text) for text in column.values)
     step = math.gcd(*(other - first for other in others)) or 1
-    return step if max([first, *others]) - first < _MAX_WHOLE_CATEGORIES * step else 0
+    points = (max([first, *others]) - first) // step + 1
+    if column.few:
+        return step if points <= _MAX_WHOLE_CATEGORIES else 0
+    enough = points <= _MAX_SINGLE_NUMBERS and points * _MIN_RECORDS_OF_SINGLE <= column.records
+    return step if enough and not (column.learn or column.most_share) else 0
 
 
 def _propose_single_numbers(entry: Table, column: _Column, step: int) -> int:
     """A cell for each number, so that synthetic records have numbers, and means are exact."""
     first, last = int(column.low), int(column.high)
     entry.add("kind", "number")
-    entry.add(tomlkit.comment("few whole numbers, from the first to the last that occur: replace by public limits"))
+    known = public_limits(column.name, column.high)
+    told = "few whole numbers, from the first to the last that occur: replace by public limits"
+    entry.add(tomlkit.comment(told + (f", as by the name: {known}" if known else "")))
     if step == 1:
         entry.add("bins", _inline({"start": first, "stop": last + 1, "width": 1}))
         entry.add("integer", value=True)
     else:
         entry.add("within", [first, last])
         entry.add("step", step)
-    return (last - first) // step + 1
+    points = (last - first) // step + 1
+    if points > _MAX_WHOLE_CATEGORIES:
+        _say_clipped(entry)
+    return points
 
 
 def _propose_bins(entry: Table, column: _Column) -> int:
@@ -817,9 +855,13 @@ def _propose_bins(entry: Table, column: _Column) -> int:
     entry.add("bins", _inline(bins) if isinstance(bins, dict) else bins)
     if column.kind == "whole":
         entry.add("integer", value=True)
+    _say_clipped(entry)
+    return bins if isinstance(bins, int) else len(edges_of(bins, entry["kind"])) - 1
+
+
+def _say_clipped(entry: Table) -> None:
     entry.add(tomlkit.comment("values beyond the limits count as the nearest bin; error refuses them instead"))
     entry.add("outside", "clip")
-    return bins if isinstance(bins, int) else len(edges_of(bins, entry["kind"])) - 1
 
 
 def _propose_clock(entry: Table) -> int:
@@ -894,8 +936,7 @@ def _propose_grid(entry: Table, column: _Column) -> int:
     points = int((high - low) / step) + (step.denominator != 1)
     if points > MAX_POINT_CELLS:
         entry.add("bins", _inline({"learn": _LEARNED_BINS}))
-    entry.add(tomlkit.comment("values beyond the limits count as the nearest; error refuses them instead"))
-    entry.add("outside", "clip")
+    _say_clipped(entry)
     return min(points, _LEARNED_BINS if points > MAX_POINT_CELLS else points)
 
 

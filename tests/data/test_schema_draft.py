@@ -589,3 +589,44 @@ def test_categories_in_two_spellings_are_asked_about():
 def test_a_table_without_a_record_is_called_so(write):
     with pytest.raises(InvalidInput, match=r"none\.csv has no records to draft a schema from"):
         draft(write("a,b\n", "none.csv"))
+
+
+def test_a_cell_for_each_hour_where_there_are_many_records(write):
+    hours, few = np.arange(2400) % 24, np.arange(600) % 24
+    drafted_bins = {
+        name: tomllib.loads(draft(pd.DataFrame({"hour": values, "sex": ["F", "M"] * (len(values) // 2)})))
+        for name, values in {"many": hours, "few": few}.items()
+    }
+    assert drafted_bins["many"]["attribute"][0]["bins"] == {"start": 0, "stop": 24, "width": 1}
+    assert drafted_bins["few"]["attribute"][0]["bins"] == {"start": 0, "stop": 25, "width": 5}
+    assert drafted_bins["many"]["attribute"][0]["outside"] == "clip"
+    text = draft(pd.DataFrame({"hour": hours}))
+    assert "a day has 24 hours" in text
+    domain = load(write(reviewed(text)))
+    codes = Table.from_frame(pd.DataFrame({"hour": [0, 7, 23, 40]}), domain)
+    assert codes.columns[0].tolist() == [0, 7, 23, 23]
+
+
+def test_the_categories_that_a_frame_names(write):
+    levels = pd.CategoricalDtype(["low", "middle", "high"], ordered=True)
+    pandas = pd.DataFrame(
+        {
+            "level": pd.Series(["high", "low", None] * 20, dtype=levels),
+            "grade": pd.Categorical([2, 1, 2] * 20, categories=[3, 1, 2]),
+        }
+    )
+    enum = pl.Enum(["low", "middle", "high"])
+    polars = pl.DataFrame({"level": ["high", "low"] * 30, "seen": ["b", "a"] * 30}).cast({"level": enum})
+    for frame in (pandas, polars, polars.cast({"seen": pl.Categorical})):
+        entries = {entry["name"]: entry for entry in tomllib.loads(draft(frame))["attribute"]}
+        assert entries["level"]["categories"] == ["low", "middle", "high"]
+        assert entries["level"]["ordered"]
+        domain = load(write(reviewed(draft(frame))))
+        assert Table.from_frame(frame, domain).columns[0][:2].tolist() == [2, 0]
+        if "grade" in entries:
+            assert entries["grade"]["categories"] == ["3", "1", "2"]
+            assert "ordered" not in entries["grade"]
+        else:  # no more than those that occur
+            assert entries["seen"]["categories"] == ["a", "b"]
+    many = pd.DataFrame({"level": pd.Categorical(["a", "b"] * 30, categories=["a", "b", *map(str, range(200))])})
+    assert tomllib.loads(draft(many))["attribute"][0]["categories"] == ["a", "b"]

@@ -140,6 +140,6 @@ def _judge(arguments: argparse.Namespace) -> None:
                 found = replace(found, published=published(table, release))
         if folder is not None:
             page.write_page(found, folder)
-    print(json.dumps(found.to_json(), ensure_ascii=False) if arguments.json else found)
+    print(json.dumps(found.to_json(), ensure_ascii=False, allow_nan=False) if arguments.json else found)
     if arguments.out is not None:
         print(f"{wrote(arguments.out)}: NOT PRIVATE", file=sys.stderr)

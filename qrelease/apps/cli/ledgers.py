@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from qrelease.release.curator import Curator
 
 
+_MOST_WARNINGS = 3  # of other ledgers, with the reason
+
+
 def known_ledger(
     arguments: argparse.Namespace, cost: Cost, neighbours: Neighbours, person: str | None = None
 ) -> Ledger | None:
@@ -143,14 +146,17 @@ def warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl, *tabl
     """
     if isinstance(arguments.data, str):  # on a server, which has no folder
         return
-    for other in _ledgers_beside(arguments, path):
-        why = _concerns(other, arguments, tables)
-        if why:
-            print(
-                f"warning: {other} is {why}, and {path} is a second budget: what people whose records are in the data"
-                " of both are promised is the sum of both",
-                file=sys.stderr,
-            )
+    reasons = {other: _concerns(other, arguments, tables) for other in _ledgers_beside(arguments, path)}
+    others = [other for other, why in reasons.items() if why]
+    for other in others[:_MOST_WARNINGS]:
+        print(
+            f"warning: {other} is {reasons[other]}, and {path} is a second budget: what people whose records are in the"
+            " data of both are promised is the sum of both",
+            file=sys.stderr,
+        )
+    more = others[_MOST_WARNINGS:]
+    if more:
+        print(f"warning: these data have more ledgers beside them: {', '.join(map(str, more))}", file=sys.stderr)
 
 
 def _ledgers_beside(arguments: argparse.Namespace, path: Path | LedgerUrl) -> list[Path]:

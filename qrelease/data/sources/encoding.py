@@ -17,6 +17,7 @@ from typing import Any, Protocol, final
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util.texts import meant
 from qrelease._util.typing import Codes
 from qrelease.data import schema as schemas
 from qrelease.data.domain import Domain
@@ -228,7 +229,8 @@ def found_columns(reader: Reader, domain: Domain) -> list[str]:
         given[name.strip()] = name
     absent = [name for name in domain.names if name.strip() not in given]
     if absent:
-        raise InvalidInput(f"{reader.path} has no column {absent[0]!r}; it has {', '.join(given)}")
+        told = f"{absent[0]!r}{meant(absent[0], [*given])}"
+        raise InvalidInput(f"{reader.path} has no column {told}; it has {', '.join(given)}")
     return [given[name.strip()] for name in domain.names]
 
 

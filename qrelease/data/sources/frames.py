@@ -207,6 +207,20 @@ class FrameReader:
     def check_header(self, known: Collection[str] = ()) -> None:
         """Nothing separates the names of a frame."""
 
+    def named_categories(self) -> dict[str, tuple[tuple[str, ...], bool]]:
+        """The texts that columns may hold by their type, in its order, and whether that order is one to compare by.
+
+        Of pandas' categoricals and polars' enums. Other types with a dictionary, polars' categoricals and Arrow's, hold
+        what occurs, or what occurs in other frames.
+        """
+        found = {}
+        for name, column in zip(self.header, self._columns, strict=True):
+            values = self._frame.get_column(column)
+            compared = isinstance(values.dtype, nw.Enum)
+            if compared or (isinstance(values.dtype, nw.Categorical) and values.implementation.is_pandas_like()):
+                found[name] = tuple(map(shown, values.cat.get_categories().to_list())), compared
+        return found
+
     def pieces(self, columns: Sequence[str]) -> Iterator[FramePiece]:
         """All rows at once."""
         yield FramePiece(self._frame, dict(zip(self.header, self._columns, strict=True)), 0, str(self.path))

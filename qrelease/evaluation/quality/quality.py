@@ -163,15 +163,15 @@ class Quality:
     published: tuple[Published, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain types, with the notice."""
+        """Plain types, with the notice; None where there is nothing to tell, as correlations of a single column."""
         columns = ("first", "second", "real", "synthetic")
-        return {
+        made = {
             "notice": NOTICE,
             "synthetic": self.name,
             "records": {"real": len(self.real), "synthetic": len(self.synthetic)},
             "k_marginal": {str(k): b.to_json() for k, b in self.k_marginal.items()},
             "k_marginal_sets": self._sets(),
-            "equivalent_subsample": None if self.subsample is None or math.isnan(self.subsample) else self.subsample,
+            "equivalent_subsample": self.subsample,
             "worst": {str(k): [w.to_json() for w in worst] for k, worst in self.worst.items()},
             "mean_correlation_gap": self.correlation.to_json(),
             "mean_covariance_gap": self.covariance.to_json(),
@@ -187,6 +187,8 @@ class Quality:
             "skipped": list(self.skipped),
             "seconds": round(self.seconds, 2),
         }
+        told: dict[str, Any] = _finite(made)
+        return told
 
     def _sets(self) -> dict[str, Any]:
         """Over which sets of columns each score is, so that others can compute it: all, or those that were drawn."""
@@ -203,7 +205,8 @@ class Quality:
         rows: list[Sequence[str]] = [("", "synthetic", "floor", "independent")]
 
         def row(name: str, digits: int, *values: float) -> None:
-            rows.append((name, *(f"{v:.{digits}f}" for v in values), *[""] * (3 - len(values))))
+            told = ("-" if math.isnan(v) else f"{v:.{digits}f}" for v in values)
+            rows.append((name, *told, *[""] * (3 - len(values))))
 
         def beside(name: str, digits: int, found: Beside) -> None:
             row(name, digits, found.synthetic, found.floor, found.independent)
@@ -235,7 +238,16 @@ class Quality:
 
     def to_json_text(self) -> str:
         """`to_json` as text."""
-        return json.dumps(self.to_json(), indent=1, ensure_ascii=False)
+        return json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """A value of plain types, with None for each number that is none or infinite: JSON has neither."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _by_name(found: Sequence[Copies | Told] | None) -> dict[str, Any] | None:

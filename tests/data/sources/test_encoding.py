@@ -72,6 +72,7 @@ def test_no_records_are_a_column_of_none(tmp_path):
     [
         ("age,sex,day, age ", "the name of column 1 appears twice, as column 4 too"),
         ("age,sex", "has no column 'day'; it has age, sex"),
+        ("age,sex,Day", r"has no column 'day' \(did you mean 'Day'\?\); it has age, sex, Day"),
     ],
 )
 def test_a_column_is_there_once(header, said, tmp_path):

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -132,7 +134,13 @@ def test_the_score_of_a_wide_table_is_over_all_its_sets_of_three():
 def test_few_columns_and_constant_ones_are_judged_too():
     one = Domain.coded({"a": 3})
     small = Table(one, (np.arange(60, dtype=np.uint8) % 3,))
-    assert quality(small, small).k_marginal.keys() == {1}
+    found = quality(small, small)
+    assert found.k_marginal.keys() == {1}
+    assert math.isnan(found.correlation.synthetic)  # of one column there are none: null in JSON, which has no NaN
+    assert json.loads(found.to_json_text())["mean_correlation_gap"] == dict.fromkeys(
+        ("synthetic", "floor", "independent")
+    )
+    assert re.search(r"mean gap of correlations +- +- +-$", str(found), re.MULTILINE)
     constant = Table(Domain.coded({"a": 3, "b": 1}), (np.zeros(60, np.uint8), np.zeros(60, np.uint8)))
     assert quality(constant, constant, targets=["a"]).k_marginal[2].synthetic == 1000
 
