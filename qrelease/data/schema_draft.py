@@ -770,9 +770,7 @@ def _propose_categories(entry: Table, column: _Column) -> int:
 
 def _propose_named_categories(entry: Table, column: _Column) -> int:
     entry.add("kind", "category")
-    entry.add(
-        tomlkit.comment("those of the data frame's type, which need not all occur: take a public list")
-    )
+    entry.add(tomlkit.comment("those of the data frame's type, which need not all occur: take a public list"))
     entry.add("categories", tomlkit.array().multiline(multiline=len(column.named) > _MAX_WHOLE_CATEGORIES))
     for label in column.named:
         entry["categories"].append(label)
