@@ -69,11 +69,6 @@ def local_path(place: str | os.PathLike[str]) -> str | os.PathLike[str]:
     return place if found is None else found
 
 
-def is_parquet(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is read as Parquet by its suffix; any other file is read as CSV."""
-    return Path(path).suffix.lower() in PARQUET_SUFFIXES
-
-
 def open_reader(path: str | os.PathLike[str], query: str | None = None, dialect: Dialect | None = None) -> Reader:
     """The reader of a data file, or of all files of a pattern such as `part-*.parquet`.
 

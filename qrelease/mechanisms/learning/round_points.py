@@ -143,8 +143,3 @@ def _decimals(step: Fraction, farthest: Fraction) -> list[Fraction]:
         found += [factor * power for factor in _DECIMAL]
         power *= 10
     return found
-
-
-def one_class(size: int) -> RoundPoints:
-    """Of a grid none of whose points is rounder than another."""
-    return RoundPoints(-1, size)

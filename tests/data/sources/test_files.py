@@ -12,7 +12,6 @@ from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.files import (
     csv_reader,
     dataset_name,
-    is_parquet,
     is_pattern,
     is_server,
     open_reader,
@@ -75,8 +74,6 @@ def test_a_file_whose_name_has_a_star_is_a_file(in_folder):
     assert not is_pattern("part-*.csv")
     assert unpacked("part.csv.xz").name == "part.csv"
     assert unpacked("part.csv").name == "part.csv"
-    assert is_parquet("x.PQ")
-    assert not is_parquet("x.parquet.gz")
 
 
 @pytest.mark.parametrize("suffix", PACKS)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from qrelease.mechanisms.learning.bins import cuts_of, shape_of
 from qrelease.mechanisms.learning.point_tree import Pieces
-from qrelease.mechanisms.learning.round_points import RoundPoints, one_class
+from qrelease.mechanisms.learning.round_points import RoundPoints
 
 
 def pieces(*runs):
@@ -19,7 +19,7 @@ def pieces(*runs):
 
 def unrounded_cuts(made, most):
     """Where no point is rounder than another."""
-    return cuts_of(made, most, one_class(int(made.stops[-1])))
+    return cuts_of(made, most, RoundPoints(-1, int(made.stops[-1])))
 
 
 def test_heaps_are_cells_of_their_own():

@@ -9,7 +9,7 @@ import pytest
 from qrelease.evaluation.audit.enumeration import compare, enumerated, laplace_distribution
 from qrelease.mechanisms.learning.bins import cuts_of
 from qrelease.mechanisms.learning.point_tree import branches, changed, counted, levels, measured_leaves, merged
-from qrelease.mechanisms.learning.round_points import RoundPoints, one_class
+from qrelease.mechanisms.learning.round_points import RoundPoints
 from qrelease.noise.entropy import Entropy
 from qrelease.noise.samplers import discrete_gaussian, discrete_laplace
 from qrelease.privacy import PureDP
@@ -30,7 +30,7 @@ def pieces_of(counts, scale):
         def draw(_, count):
             return np.array([choices.draw(noise) for _ in range(count)])
 
-        found = measured_leaves(np.arange(3), np.array(counts), scale, 4, draw, one_class(3), laplace=True)
+        found = measured_leaves(np.arange(3), np.array(counts), scale, 4, draw, RoundPoints(-1, 3), laplace=True)
         return tuple(np.round(found.masses, 6).tolist())
 
     return enumerated(run, counts, least=1e-12)
@@ -190,7 +190,7 @@ def test_heaps_are_found_and_records_are_where_they_are():
 def off_within_bins(pieces, values, most=32):
     """The mean distance that records must go from where the bins and the pieces put them, in points."""
     true = np.bincount(values, minlength=int(pieces.stops[-1]))
-    cuts = np.array(cuts_of(pieces, most, one_class(int(pieces.stops[-1]))))
+    cuts = np.array(cuts_of(pieces, most, RoundPoints(-1, int(pieces.stops[-1]))))
     lengths = pieces.stops - pieces.starts
     dense = np.repeat(pieces.masses / lengths, lengths) + 1e-9
     bins = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
