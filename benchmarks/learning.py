@@ -59,7 +59,7 @@ from qrelease.mechanisms.learning import gaussian_selection, partition_selection
 from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.learning.bins import cuts_of
 from qrelease.mechanisms.learning.point_tree import Pieces
-from qrelease.mechanisms.learning.round_points import one_class
+from qrelease.mechanisms.learning.round_points import RoundPoints
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Cost, split
 from qrelease.privacy.ledger import Ledger
@@ -187,7 +187,7 @@ def exact_cuts(codes: Ints, size: int) -> list[int]:
     """Of exact counts at each point."""
     counts = np.bincount(codes, minlength=size).astype(float)
     starts = np.arange(size)
-    return cuts_of(Pieces(starts, starts + 1, counts), BINS, one_class(len(starts)))
+    return cuts_of(Pieces(starts, starts + 1, counts), BINS, RoundPoints(-1, len(starts)))
 
 
 def quantile_cuts(codes: Ints, size: int, epsilon: float, rng: np.random.Generator) -> list[int]:

@@ -216,7 +216,7 @@ class Synthesizer:
             if not isinstance(frame, Table):  # before a file is read, or a frame is gone through
                 check_room(ledger, cost, in_parts=bool(_domain(self.schema).undecided))
             table = self._table(frame, self.schema)
-            curator = Curator(table, ledger, entropy)
+            curator = Curator(table, ledger, entropy, place=_place(frame))
             if table.domain.undecided:
                 self._check_open(curator, mechanism, cost)
             else:
@@ -233,6 +233,7 @@ class Synthesizer:
                     with elapsed("fitting"):
                         release = paid.release()
                     writer.save(release, part)
+                    paid.complete(release, self.folder, checksums.read_hashes(part))
                 paid.finish(release, checksums.read_hashes(Path(self.folder)))
                 self.release_ = release
         self._kind = _kind(frame)
@@ -374,7 +375,7 @@ class Synthesizer:
                 " that all are 'other'; list the categories in the schema, from public knowledge",
                 stacklevel=callers.level(),
             )
-        viewed = Curator(table.viewed(learned.domain), curator.ledger, entropy)
+        viewed = Curator(table.viewed(learned.domain), curator.ledger, entropy, place=curator.place)
         # Of changed records it was told before the schema was learned.
         return viewed.pay(mechanism, self._workload(learned.domain), left, changed_rows=True, learned=learned)
 
@@ -409,9 +410,9 @@ class Synthesizer:
             return False
         table = self._table(frame, self.schema)
         mechanism = Auto(table=True) if self.mechanism is None else self.mechanism
-        curator = Curator(table, ledger, entropy)
+        curator = Curator(table, ledger, entropy, place=_place(frame))
         if not self._goes_on(curator, table, mechanism, cost, entropy):
-            return False
+            return _names(ledger, release)  # by now, where it is at its place
         paid = self._paid(curator, table, mechanism, cost, entropy, changed_rows=True)
         again = with_id(replace(paid.release(), date=release.date, versions=release.versions))
         if again.id != release.id:
@@ -431,7 +432,7 @@ class Synthesizer:
         if not curator.has_learned(first):
             return False
         domain = curator.learn(first, changed_rows=True).domain
-        viewed = Curator(table.viewed(domain), curator.ledger, entropy)
+        viewed = Curator(table.viewed(domain), curator.ledger, entropy, place=curator.place)
         return viewed.has_paid(mechanism, self._workload(domain), left)
 
     def _check_same(
@@ -491,6 +492,11 @@ def _taken(folder: str | os.PathLike[str]) -> bool:
     """Whether there is a release in a folder, or anything else where it would be."""
     path = Path(folder)
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
+
+
+def _place(frame: Any) -> str:
+    """Where the records are, if they are in a file."""
+    return os.path.abspath(frame) if isinstance(frame, str | os.PathLike) else ""
 
 
 def _names(ledger: Ledger, release: Release) -> bool:

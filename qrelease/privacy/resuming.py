@@ -31,12 +31,14 @@ MAX_BYTES = 1 << 29
 """Bytes of one draw that are kept; a release with a larger one cannot be resumed, and is paid for anew."""
 
 _RECORD = b'{"release": '  # how the answer begins of a charge whose release was made
+_COMPLETE = "the release is complete"  # what the last row says instead of a question, before the folder has its name
 _LOST = b"more was drawn than is kept"  # and of one that cannot be resumed
 _READ = "SELECT asked, drawn, digest FROM draws WHERE charge = ? AND number = ?"
 _ADD = "INSERT INTO draws VALUES (?, ?, ?, ?, ?)"
 _DELETE = "DELETE FROM draws WHERE charge = ? AND number > ?"
 _OF_WORK = "SELECT id, key FROM entries WHERE key >= ? AND key < ? ORDER BY id DESC"
 _BEGUN = "SELECT id, cost, label FROM entries JOIN draws ON charge = id AND number = 1 ORDER BY id"
+_LAST_DRAW = "SELECT asked, drawn FROM draws WHERE charge = ? ORDER BY number DESC LIMIT 1"
 _REPLACE = "UPDATE answers SET answer = ?, digest = ? WHERE id = ?"
 _RECORDS = "SELECT id FROM answers WHERE substr(answer, 1, ?) = ?"
 
@@ -190,6 +192,33 @@ def key_of(ledger: Ledger, work: str, *, again: bool = False, kind: Literal["rel
     return f"{stem} {int(key.rpartition(' ')[2]) + 1}"
 
 
+def finish_complete(ledger: Ledger, key: str, is_at: Callable[[str, str], bool]) -> bool:
+    """Finish a charge whose release was moved to its place before the ledger heard of it; whether it is finished now.
+
+    A run may be cut off between the two. The same work would then go on from old draws for the release that follows.
+
+    key    of the charge
+    is_at  whether the release of an id is at a place
+    """
+    store = ledger.store
+    with store.reading():
+        charge = store.with_key(key)
+        if charge is None or store.answer(charge.id) is not None or not store.has("draws"):
+            return False
+        asked, drawn = store.execute(_LAST_DRAW, (charge.id,)).fetchone() or ("", b"")
+    if not asked.endswith(f": {_COMPLETE}"):
+        return False
+    told = json.loads(drawn)
+    record = told["record"].encode()
+    if not is_at(told["place"], json.loads(record)["release"]):
+        return False
+    with store.writing():
+        if store.answer(charge.id) is None:  # nobody else finished it meanwhile
+            store.execute(_DELETE, (charge.id, told["staying"]))
+            store.set_head(store.add_answer(store.head(), charge.id, record))
+    return True
+
+
 class Draws:
     """The draws of one charge, in order: those that were kept, then new ones.
 
@@ -271,6 +300,15 @@ class Draws:
 
     def _digest(self, asked: str, drawn: bytes) -> str:
         return row_digest(self._last, self.charge.id, self._taken + 1, asked, sha256(drawn).hexdigest())
+
+    def complete(self, place: str, record: bytes) -> None:
+        """The release is written, and only to be moved to its place: who finds it there may finish it.
+
+        record  as for `finish`
+        """
+        if self._keeping:
+            told = {"place": place, "record": record.decode(), "staying": self._staying}
+            self.take(_COMPLETE, lambda: json.dumps(told).encode())
 
     def finish(self, record: bytes) -> None:
         """The release was made: the same work is a new charge from now on, and draws that are not to stay are deleted.

@@ -41,12 +41,20 @@ from qrelease.privacy.costs import Cost, Neighbours, Spend, check_cost
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, TableDigests
-from qrelease.privacy.resuming import Draws, finished, is_of_release, key_of, learned_label, learned_schemas
+from qrelease.privacy.resuming import (
+    Draws,
+    finish_complete,
+    finished,
+    is_of_release,
+    key_of,
+    learned_label,
+    learned_schemas,
+)
 from qrelease.privacy.unit import Unit
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.workload import Workload
 from qrelease.release.learned_schema import Learned, Left
-from qrelease.release.manifest import with_id
+from qrelease.release.manifest import is_released_to, with_id
 from qrelease.release.release import Release
 from qrelease.release.schema_cost import SchemaCost
 from qrelease.statistics.base import Statistic, check_statistic
@@ -140,11 +148,26 @@ class Paid:
 
         files  the SHA-256 of each of its files, by name, where it was written
         """
-        record = finished(release.id, release.date, files, self.unit.at_most)
+        record = self._record(release, files)
         if self.private.draws is not None:
             self.private.draws.finish(record)
         elif not release.insecure:
             self.ledger.store_answer(self.charge, record)
+
+    def complete(self, release: Release, place: str | os.PathLike[str], files: Mapping[str, str] | None) -> None:
+        """The release is written, and only to be moved to its place.
+
+        A run that is cut off between that and `finish` is finished by the next one that would go on with its charge,
+        if it finds the release there.
+
+        place  the folder that it will be in
+        files  as for `finish`
+        """
+        if self.private.draws is not None:
+            self.private.draws.complete(os.path.abspath(place), self._record(release, files))
+
+    def _record(self, release: Release, files: Mapping[str, str] | None) -> bytes:
+        return finished(release.id, release.date, files, self.unit.at_most)
 
 
 @final
@@ -167,6 +190,9 @@ class Curator:
         The budget of these records, or of the persons whose records they are.
     entropy : Entropy, optional
         Where the noise comes from: the operating system, by default.
+    place : str
+        Where the records are, by a public name such as the path of their file, where several tables share a ledger: a
+        release that was cut off is gone on with for records of the same place alone.
 
     Raises
     ------
@@ -186,8 +212,9 @@ class Curator:
     epsilon=0.5
     """
 
-    def __init__(self, table: Source, ledger: Ledger, entropy: WordSource | None = None) -> None:
+    def __init__(self, table: Source, ledger: Ledger, entropy: WordSource | None = None, *, place: str = "") -> None:
         self._table = table
+        self.place = place
         self._ledger = ledger
         self._entropy = Entropy() if entropy is None else entropy
         self._rows: TableDigests | None = None
@@ -439,8 +466,7 @@ class Curator:
     def _learning_key(self, cost: learning.LearningCost, mechanism: str | None = None, *, again: bool = False) -> str:
         """The name of the charge for a schema, which is never finished, or for one and a release by a mechanism."""
         if isinstance(cost, learning.OneAccount):
-            asked = [domain_to_json(self.domain), cost.whole.to_json(), mechanism]
-            return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
+            return self._key_of_work([domain_to_json(self.domain), cost.whole.to_json(), mechanism], again=again)
         asked = [domain_to_json(self.domain), cost.to_json()]
         return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again, kind="schema")
 
@@ -637,9 +663,20 @@ class Curator:
         its part of the charge; so all draws cost a person no more than the charge, whatever she was at each time.
         """
         schema = self._fingerprint().schema
-        asked = [mechanism.name, parameters(mechanism), workload_digest(workload), cost.to_json(), schema]
+        asked: list[Any] = [mechanism.name, parameters(mechanism), workload_digest(workload), cost.to_json(), schema]
         asked += [] if self.domain.person is None else [self.domain.person.to_json()]
-        return key_of(self._ledger, sha256(json.dumps(asked).encode()).hexdigest(), again=again)
+        return self._key_of_work(asked, again=again)
+
+    def _key_of_work(self, asked: Sequence[Any], *, again: bool) -> str:
+        """The key of the charge for a release that is not finished, or of a new one.
+
+        One whose release is found where it was to be was cut off before the ledger heard of that, and is finished here.
+        """
+        work = sha256(json.dumps([*asked, *([self.place] if self.place else [])]).encode()).hexdigest()
+        key = key_of(self._ledger, work, again=again)
+        if not self._ledger.store.in_writing and finish_complete(self._ledger, key, is_released_to):
+            key = key_of(self._ledger, work, again=again)
+        return key
 
     def has_paid(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> bool:
         """Whether a release of these arguments was paid for and not finished, so that `pay` goes on with it for free.

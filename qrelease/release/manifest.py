@@ -5,11 +5,13 @@ Names that stand in it are stored names: they never change with those of classes
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,6 +71,15 @@ def with_id(release: Release) -> Release:
     """The same release with its id."""
     content = {**manifest_of(release, ""), "date": release.date}
     return replace(release, id=release_id(content, (m.values for m in release.measurements)))
+
+
+def is_released_to(place: str, release: str) -> bool:
+    """Whether a folder has the release of an id, by what its manifest says."""
+    try:
+        with open(Path(place) / MANIFEST, encoding="utf-8") as file:
+            return bool(json.load(file).get("id") == release)
+    except (OSError, ValueError, AttributeError):  # there is none, or something else
+        return False
 
 
 def with_date(release: Release, digest: str | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, PureDP
 from qrelease.privacy.ledger import Ledger
-from qrelease.privacy.resuming import MAX_BYTES, Draws, check_room, key_of, public_part, unfinished
+from qrelease.privacy.resuming import MAX_BYTES, Draws, check_room, key_of, public_part, releases, unfinished
 from qrelease.queries.workload import Workload
 from qrelease.release import reader
 from qrelease.release.curator import Curator
@@ -270,9 +270,15 @@ def folder(in_folder: Path) -> Path:
     return in_folder
 
 
-def cut_off(draws: int, name: str, *, before: bool = False) -> subprocess.CompletedProcess[str]:
+def cut_off(
+    draws: int, name: str, *, before: bool = False, command: Sequence[str] = COMMAND
+) -> subprocess.CompletedProcess[str]:
     """A run that is ended at its n-th draw, or after it is drawn and before it is kept."""
-    program = KILLED.format(before=before, draws=draws, name=name, command=COMMAND)
+    return ended(KILLED.format(before=before, draws=draws, name=name, command=[*command]))
+
+
+def ended(program: str) -> subprocess.CompletedProcess[str]:
+    """A program that ends itself."""
     return subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -308,6 +314,49 @@ def test_a_kill_costs_nothing_more(draws: int, before: bool, folder: Path, capsy
     shutil.rmtree("out")
     assert main(COMMAND) == 2, "the release was made: the same again is a new one, for which nothing is left"
     assert "budget exceeded" in capsys.readouterr().err
+
+
+def test_of_two_tables_with_one_ledger_none_goes_on_from_the_other(folder: Path) -> None:
+    """Their files have names, which are public: by them the draws of one are not taken for those of the other."""
+    shutil.copy("people.csv", "north.csv")
+    Path("south.csv").write_text("a,b,c,d\n" + "x,y,z,x\n" * 40)
+    one, other = (
+        [*COMMAND[:1], f"{name}.csv", *COMMAND[2:-1], name, "--dataset", "people", "--ledger", "people.ledger"]
+        for name in ("north", "south")
+    )
+    spent = ["--total-epsilon", "1.1"]
+    assert cut_off(2, "SIGKILL", command=[*one, *spent]).returncode == -signal.SIGKILL
+    assert main([*other, *spent]) == 0
+    assert charges(folder) == 2
+    assert main([*one, *spent]) == 0, "it goes on from its own draws"
+    assert charges(folder) == 2
+    records = [len(Path(name, "synthetic.csv").read_text().splitlines()) for name in ("north", "south")]
+    assert records[0] > 5 * records[1]
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_release_that_is_at_its_place_is_finished_by_the_next(moved: bool, folder: Path) -> None:
+    """A run may be cut off when its folder has its name, and the ledger has not heard of that: the next month's release
+    would go on from its draws. Where the folder is another by now, nobody knows, and it is made again for nothing."""
+    program = f"""
+import os
+from qrelease.release.curator import Paid
+Paid.finish = lambda *_: os._exit(9)
+from qrelease.apps.cli import main
+main({COMMAND})
+"""
+    assert ended(program).returncode == 9
+    first = reader.load("out")
+    if moved:
+        Path("out").rename("elsewhere")
+    command = [*COMMAND[:-1], "february"]
+    assert main(command) == (0 if moved else 2), "for a new charge nothing is left"
+    with Ledger.open("people.ledger") as opened:
+        (made,) = releases(opened).values()
+        assert not any(map(unfinished, opened.history()))
+    assert made["release"] == first.id
+    assert charges(folder) == 1
+    assert kept(folder / "people.ledger") == []
 
 
 def test_who_interrupts_hears_of_the_charge(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,7 +104,8 @@ def known_curator(
     ledger = known_ledger(arguments, cost, neighbours, table.person_column)
     if ledger is None:
         return None
-    return told_of_rows(Curator(table, closing.enter_context(ledger), entropy_of(arguments)))
+    closing.enter_context(ledger)
+    return told_of_rows(Curator(table, ledger, entropy_of(arguments), place=place_of(arguments)))
 
 
 def new_curator(
@@ -114,7 +115,26 @@ def new_curator(
     from qrelease.release.curator import Curator
 
     ledger = closing.enter_context(new_ledger(arguments, cost, neighbours, table))
-    return Curator(table, ledger, entropy_of(arguments))
+    return Curator(table, ledger, entropy_of(arguments), place=place_of(arguments))
+
+
+def place_of(arguments: argparse.Namespace) -> str:
+    """Where the records are, by public names: of several tables that share a ledger each has a place of its own.
+
+    A file is named without its suffixes, as its dataset is, and seen from the ledger's folder, as both may be moved
+    together. The query and the parent, where there are any, are a part of it.
+    """
+    from qrelease.data.sources.files import dataset_name
+
+    if arguments.insecure_seed is not None and arguments.ledger is None:  # in memory, where nothing is resumed
+        return ""
+    data, ledger = arguments.data, ledger_path(arguments)
+    if isinstance(data, Path):
+        folder = data.parent.resolve()
+        if isinstance(ledger, Path):
+            folder = Path(os.path.relpath(folder, ledger.parent.resolve()))
+        data = folder / dataset_name(data)
+    return " ".join([str(data), *map(repr, filter(None, map(str, (arguments.query or "", arguments.parent or ""))))])
 
 
 def told_of_rows(curator: Curator) -> Curator:

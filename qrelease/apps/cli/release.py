@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 
 from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.elapsed import elapsed
-from qrelease.apps.cli.ledgers import check_affordable, known_curator, ledger_of, ledger_path, new_curator, told_of_rows
+from qrelease.apps.cli.ledgers import (
+    check_affordable,
+    known_curator,
+    ledger_of,
+    ledger_path,
+    new_curator,
+    place_of,
+    told_of_rows,
+)
 from qrelease.apps.cli.mechanisms import (
     DEFAULT,
     MECHANISMS,
@@ -276,7 +284,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
             if ledger is None:
                 curator = known_curator(arguments, table, cost, neighbours, closing)
             else:  # it was told of the rows before the schema was learned
-                curator = Curator(table, ledger, entropy_of(arguments))
+                curator = Curator(table, ledger, entropy_of(arguments), place=place_of(arguments))
             public = public_records(arguments, table)
             with elapsed("checking what is asked"):
                 _check(arguments, mechanism, table, workload, cost, public)
@@ -293,6 +301,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
                 left_out = _saved(release, folder, out, arguments)
                 if key is not None:
                     checksums.sign(folder, key)
+            paid.complete(release, out, checksums.read_hashes(folder))
         paid.finish(release, checksums.read_hashes(out))  # there is nothing more to go on with
         del arguments.charged
         _tell(arguments, release, out, left_out)
@@ -462,7 +471,7 @@ def _learned(arguments: argparse.Namespace, mechanism: Mechanism, table: Table, 
     from qrelease.privacy.costs import is_pure
     from qrelease.release.curator import Curator, releases_in_rho
 
-    curator = told_of_rows(Curator(table, ledger, entropy_of(arguments)))
+    curator = told_of_rows(Curator(table, ledger, entropy_of(arguments), place=place_of(arguments)))
     together = releases_in_rho(mechanism) and not is_pure(cost)
     if together:
         first, known = cost, curator.has_learned_for(mechanism, cost)
