@@ -125,7 +125,8 @@ _COMMIT_TOGETHER = f"{_NOTE}; SET LOCAL synchronous_commit TO off; COMMIT; {_MAR
 _DONE = ["COMMIT"]
 _DONE_TOGETHER = ["SET", "COMMIT", "UPDATE 1"]
 _END_OLD = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
-_FORGET_CLIENTS = f"DELETE FROM clients WHERE time < now() - interval '{CLIENT_SECONDS} s'"  # that wrote nothing more
+# Those that wrote nothing more:
+_FORGET_CLIENTS = f"DELETE FROM clients WHERE time < now() - interval '{CLIENT_SECONDS} s'"  # noqa: S608
 _FORK_ADVICE = "use it in a process that is started afresh, or fork outside of transactions"
 
 
@@ -455,8 +456,9 @@ class LedgerServer:
                 break
             time.sleep(0.05)
         raise OutcomeUnknown(
-            f"{self._name}: the connection was lost in the middle of a COMMIT, and {why}: what was to be charged counts"
-            " as spent, and nothing was drawn or shown for it; the same key, once the server is back, finds what is there"
+            f"{self._name}: the connection was lost in the middle of a COMMIT, and {why}: what was to be charged"
+            " counts as spent, and nothing was drawn or shown for it; the same key, once the server is back, finds what"
+            " is there"
         )
 
     def _live(self) -> Connection:

@@ -317,7 +317,7 @@ def test_an_outcome_that_was_forgotten_counts_as_spent(postgres, schema, url, cu
             forgetting = threading.Thread(target=forget, daemon=True)
             forgetting.start()
             proxy.cut = cut  # of the look as well, until it is forgotten
-            with pytest.raises(OutcomeUnknown, match="has forgotten .* counts as spent"):
+            with pytest.raises(OutcomeUnknown, match=r"has forgotten .* counts as spent"):
                 ledger.charge(PureDP(0.125), "b", "b")
             forgetting.join()
             assert ledger.charge(PureDP(0.125), "b", "b").fresh is (cut == "before")
