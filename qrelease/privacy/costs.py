@@ -22,8 +22,8 @@ MOST_SPENT = 1e50
 """The largest ε and ρ that a release, an estimate or a session may cost, and one over the smallest.
 
 Noise has a variance of about 2/ε² or 1/(2ρ). Fits weigh by one over it; bounds and forecasts take its square, and
-multiply it by numbers of cells, records and draws. With ε from 1e-50 to 1e50 the squares are from 1e-200 to 1e200, which
-leaves 10^100 for such numbers at either end of the floats, 1e-308 and 1.8e308. From about 1e77 on the square of a
+multiply it by numbers of cells, records and draws. With ε from 1e-50 to 1e50 the squares are from 1e-200 to 1e200,
+which leaves 10^100 for such numbers at either end of the floats, 1e-308 and 1.8e308. From about 1e77 on the square of a
 variance is no float any more, and from 1e154 on the variance itself is not: it becomes 0, and a fit divides by it.
 """
 
