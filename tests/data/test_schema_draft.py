@@ -403,9 +403,9 @@ def test_a_first_line_that_looks_like_a_record_is_refused_and_not_quoted(tmp_pat
     with pytest.raises(InvalidInput) as refused:
         draft(tmp_path / name, learn=learn)
     assert str(refused.value) == (
-        f"{name}: its first line looks like a record: the name of column 2 is also one of its values, the name of column"
-        " 3 is a number, as its values are; name all columns by --header (in Python: dialect=Dialect(header=…)), or,"
-        " where it has the names of the columns, say --named (named=True)"
+        f"{name}: its first line looks like a record: the name of column 2 is also one of its values, the name of"
+        " column 3 is a number, as its values are; name all columns by --header (in Python: dialect=Dialect(header=…)),"
+        " or, where it has the names of the columns, say --named (named=True)"
     )
     for many in ("people*", "peopl?.*"):
         with pytest.raises(InvalidInput, match="looks like a record"):
