@@ -43,13 +43,14 @@ from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
 from qrelease.data.doubts_draft import infinite, is_usual_mark, missing_marks, spelled_alike
 from qrelease.data.grids import MAX_POINTS, exact_number
+from qrelease.data.header_draft import CAUTION, FirstLine
 from qrelease.data.person import Person
 from qrelease.data.persons_draft import SharedValues
 from qrelease.data.scales_draft import scale_of, unanswered
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoding import Reader
-from qrelease.data.sources.files import open_reader
+from qrelease.data.sources.files import has_first_line, open_reader
 from qrelease.data.sources.frames import FrameReader
 from qrelease.data.spelling import Unreadable
 from qrelease.data.writing import Writing
@@ -178,12 +179,14 @@ class SchemaDraft:
     header    the names of all columns
     left_out  why a column has no entry, by its name
     doubts    numbers of a column that are taken for values and may mean missing, as they are written, by its name
+    doubted   what of the names may be values of a first record, without them; empty where nothing is
     """
 
     text: str
     header: tuple[str, ...]
     left_out: Mapping[str, str]
     doubts: Mapping[str, tuple[str, ...]]
+    doubted: str = ""
 
 
 def draft(
@@ -194,6 +197,7 @@ def draft(
     person: Person | None = None,
     dialect: Dialect | None = None,
     query: str | None = None,
+    named: bool = False,
 ) -> str:
     """The text of a schema.toml with one unreviewed entry for each usable column of a table.
 
@@ -216,6 +220,8 @@ def draft(
         where it has none.
     query
         Which records, as `Table.read` takes it.
+    named
+        That the first line of a CSV file has the names of the columns, also where these look like values.
 
     Returns
     -------
@@ -225,7 +231,9 @@ def draft(
     Raises
     ------
     InvalidInput
-        As `CsvReader`, `ParquetReader` and `Table.from_frame` do, and when no column is usable.
+        As `CsvReader`, `ParquetReader` and `Table.from_frame` do, when no column is usable, and for a CSV file whose
+        first line looks like a record: of two names or more, or half of them, each is also a value of its column, or a
+        number or date in a column of these. Where fewer look so, the draft asks at its top.
 
     Examples
     --------
@@ -235,7 +243,7 @@ def draft(
     >>> [line for line in text.splitlines() if line.startswith("name")]
     ['name = "sex"', 'name = "age"']
     """
-    return drafted(source, rows, learn=learn, person=person, dialect=dialect, query=query).text
+    return drafted(source, rows, learn=learn, person=person, dialect=dialect, query=query, named=named).text
 
 
 def drafted(
@@ -246,6 +254,7 @@ def drafted(
     person: Person | None = None,
     dialect: Dialect | None = None,
     query: str | None = None,
+    named: bool = False,
 ) -> SchemaDraft:
     """A schema as `draft` makes it, and the columns that have no entry in it."""
     if rows is not None:
@@ -255,24 +264,39 @@ def drafted(
     reader = _reader(source, dialect, query)
     if person is not None and person.column not in reader.header:
         raise InvalidInput(f"{reader.path.name} has no column {person.column!r}, which is to say whose the records are")
+    doubtful = not named and not (dialect and dialect.header) and _has_first_line(source, reader)
+    first = FirstLine(reader.header if doubtful else ())
     columns = [_Column(name, learn) for name in reader.header]
-    named = reader.named_categories() if isinstance(reader, FrameReader) else {}
+    categories = reader.named_categories() if isinstance(reader, FrameReader) else {}
     dependencies = None if learn else Dependencies(len(columns))
     shared = SharedValues(len(columns), MISSING)
     for given in _given(reader, rows):
         for column, texts in zip(columns, given, strict=True):
             column.see(texts)
         shared.see(given)
+        first.see(given)
         if dependencies is not None:
             dependencies.see(given)
+    if first.is_record:
+        raise InvalidInput(
+            f"{reader.path.name}: its first line looks like a record: {first.doubt}; name all columns by --header (in"
+            " Python: dialect=Dialect(header=…)), or, where it has the names of the columns, say --named (named=True)"
+        )
     for column in columns:
         column.finish()
     columns = _read_as_written(columns, reader, rows)
     for column in columns:
-        column.name_categories(*named.get(column.name, ((), False)))
+        column.name_categories(*categories.get(column.name, ((), False)))
     several = [] if person is not None else ["", *_MANY_RECORDS, *_may_be_persons(columns, shared)]
+    cautions = ["", *CAUTION.format(first.doubt).splitlines()] if first.doubt else []
     differing = [] if person is None else _differing(columns, shared, person)
-    return _document(reader.path.name, columns, rows, person, several, differing, dependencies)
+    found = _document(reader.path.name, columns, rows, person, [*cautions, *several], differing, dependencies)
+    return replace(found, doubted=first.doubt)
+
+
+def _has_first_line(source: Any, reader: Reader) -> bool:
+    """Whether the names of the columns are what a file begins with."""
+    return isinstance(source, str | os.PathLike) and has_first_line(source, reader.path.name)
 
 
 def _given(reader: Reader, rows: int | None) -> Iterator[list[list[str]]]:

@@ -28,7 +28,7 @@ from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.noise.calibration import calibrated
 from qrelease.noise.entropy import Entropy, WordSource
-from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, cost_of
+from qrelease.privacy.costs import ApproxDP, Cost, Neighbours, PureDP, check_spendable, cost_of
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.unit import Unit
 from qrelease.queries.families import Cells
@@ -195,6 +195,8 @@ def evaluate(
     costs = [cost_of(epsilon, delta) for epsilon in epsilons]
     if not costs:
         raise InvalidInput("evaluate needs at least one epsilon, got none")
+    for cost in costs:
+        check_spendable(cost)
     relation = Neighbours.parse(neighbours)
     contenders = with_baselines(mechanisms, costs[0])
     skipped = _unsuitable(contenders, workload, costs, relation)

@@ -52,7 +52,7 @@ from qrelease.mechanisms.simulation import STAND_IN, Simulation, Trial
 from qrelease.mechanisms.small_db.net import Net
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords
-from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, cost_of
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_spendable, cost_of
 from qrelease.privacy.unit import Unit
 from qrelease.queries.dense import MAX_ENTRIES
 from qrelease.queries.families import Intervals
@@ -457,6 +457,7 @@ def plan(
                 raise InvalidInput("a plan needs a target error, an epsilon, or both")
             epsilon = found.cheapest(target)
         cost = found.cost(epsilon)
+    check_spendable(cost)
     if target is not None and not found.reachable(target, cost):
         raise InvalidInput(
             f"no theorem promises an error of {target:g} at any epsilon, nor to any number of records at {cost}"

@@ -18,6 +18,15 @@ from typing import Any, TypeGuard, TypeVar
 from qrelease._util.validate import natural, positive, probability
 from qrelease.errors import InvalidInput
 
+MOST_SPENT = 1e50
+"""The largest ε and ρ that a release, an estimate or a session may cost, and one over the smallest.
+
+Noise has a variance of about 2/ε² or 1/(2ρ). Fits weigh by one over it; bounds and forecasts take its square, and
+multiply it by numbers of cells, records and draws. With ε from 1e-50 to 1e50 the squares are from 1e-200 to 1e200,
+which leaves 10^100 for such numbers at either end of the floats, 1e-308 and 1.8e308. From about 1e77 on the square of a
+variance is no float any more, and from 1e154 on the variance itself is not: it becomes 0, and a fit divides by it.
+"""
+
 WEAK_EPSILON = 20.0
 WEAK_DELTA = 1e-4
 """Costs beyond these promise hardly anything to anybody: a command refuses them unless they are meant, or warns."""
@@ -185,6 +194,18 @@ def check_cost(value: object, *kinds: type[PureDP] | type[ApproxDP] | type[ZCDP]
     if not isinstance(value, allowed):
         names = " or ".join(kind.__name__ for kind in allowed)
         raise InvalidInput(f"the cost must be {names}, got {value!r}")
+
+
+def check_spendable(cost: object) -> None:
+    """Raise `InvalidInput` unless a value is a cost whose noise arithmetic can hold, before anything is charged for it.
+
+    Its ε or ρ is from 1 / `MOST_SPENT` to `MOST_SPENT`. Totals, sums and conversions, which are exact, hold any cost.
+    """
+    check_cost(cost)
+    assert isinstance(cost, Cost)
+    name, value = next(iter(cost.to_json().items()))
+    if not 1 / MOST_SPENT <= value <= MOST_SPENT:
+        raise InvalidInput(f"{name} must be from {1 / MOST_SPENT:g} to {MOST_SPENT:g} to be spent, got {value:g}")
 
 
 def is_pure(cost: Cost) -> TypeGuard[PureDP | ApproxDP]:

@@ -20,7 +20,8 @@ where it was when its snapshot was taken. Where a server has synchronous stand-i
 and the number of the transaction. Where the answer to a COMMIT is lost, a new connection ends the old one on the
 server, takes the lock, behind which the old one is over, and looks whether that row has that number: it has, if and
 only if all of the transaction is there. What it found is made durable by a COMMIT of its own, since a log is durable
-in its order. If no server can be asked for `OUTCOME_SECONDS`, it is `OutcomeUnknown`.
+in its order. If no server can be asked for `OUTCOME_SECONDS`, it is `OutcomeUnknown`; so it is where
+the row may have been forgotten, which others do 7 days after it was written, by the server's clock, which may jump.
 
 The tables are those of `ledger_tables`, all made at once, so that who spends needs no right to make any; which of them
 are in use is in `kinds`.
@@ -59,6 +60,9 @@ RECONNECT_SECONDS: Final = 30.0
 STATEMENT_SECONDS: Final = 120
 """Seconds for one statement; a COMMIT waits for its synchronous stand-in as long as it takes."""
 
+CLIENT_SECONDS: Final = 7 * 24 * 3600
+"""Seconds by the server's clock after which the last transaction of a connection is forgotten."""
+
 _LATER_BYTES: Final = 1 << 16
 """Of a value that is written: a longer one is sent at once, in binary."""
 
@@ -83,6 +87,7 @@ SETTINGS: Final = {
 _DEFAULTS: Final = {
     "port": "5432",  # whatever PGPORT and PGHOSTADDR say: one address is one ledger for all users
     "hostaddr": "",
+    "client_encoding": "UTF8",  # whatever PGCLIENTENCODING says: a label may have any character
     "target_session_attrs": "read-write",  # of several hosts the one that is no stand-in
     "connect_timeout": "10",
     "keepalives_idle": "10",
@@ -102,7 +107,8 @@ _BEGIN_READ = "; ".join(
         _KINDS,
     ]
 )
-_SETTINGS = f"current_setting('fsync'), current_setting('synchronous_commit'), {_STANDBYS}"
+_CLOCK = "extract(epoch FROM clock_timestamp())::bigint"
+_SETTINGS = f"current_setting('fsync'), current_setting('synchronous_commit'), {_STANDBYS}, {_CLOCK}"
 _BEGIN_WRITE = "; ".join(
     [
         "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -119,7 +125,8 @@ _COMMIT_TOGETHER = f"{_NOTE}; SET LOCAL synchronous_commit TO off; COMMIT; {_MAR
 _DONE = ["COMMIT"]
 _DONE_TOGETHER = ["SET", "COMMIT", "UPDATE 1"]
 _END_OLD = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
-_FORGET_CLIENTS = "DELETE FROM clients WHERE time < now() - interval '7 days'"  # that wrote nothing more
+# Those that wrote nothing more:
+_FORGET_CLIENTS = f"DELETE FROM clients WHERE time < now() - interval '{CLIENT_SECONDS} s'"  # noqa: S608
 _FORK_ADVICE = "use it in a process that is started afresh, or fork outside of transactions"
 
 
@@ -141,6 +148,7 @@ class LedgerServer:
         self.undone = 0
         self._url, self._name = url, name_of(str(url))
         self._client, self._number = "", 0
+        self._time = 0  # of the server's clock at the last BEGIN that writes, in seconds
         self._inside = self._closed = self._known = False
         self._warned = False  # by the server, since the last COMMIT was sent
         self._standbys = False  # whether the server waits for any, as of the last BEGIN
@@ -196,7 +204,9 @@ class LedgerServer:
             with self._ended(connection, write=True):
                 connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"qrelease {schema}",))
-                _check_durable(self._name, connection.execute(_READ_SETTINGS).fetchone())
+                found = connection.execute(f"SELECT {_SETTINGS}".encode()).fetchone()
+                _check_durable(self._name, found)
+                self._time = found[3] if found else 0
                 if self._exists():
                     connection.execute("ROLLBACK")
                     return
@@ -352,7 +362,7 @@ class LedgerServer:
             except LedgerError:
                 self._roll_back(connection)
                 raise
-            self._standbys, self._head = (bool(found[2]), found[3:]) if found else (True, None)
+            self._standbys, self._time, self._head = (bool(found[2]), found[3], found[4:]) if found else (True, 0, None)
         else:
             found = found or ("", None, None)
             self._standbys, self._end = bool(found[0]), found[1]
@@ -387,7 +397,7 @@ class LedgerServer:
         """Durable when it returns. What is not known to be carried out is looked for, see above."""
         import psycopg
 
-        client = self._client
+        client, begun = self._client, self._time
         self._number += 1
         number, self._warned = self._number, False
         statement = (_COMMIT_TOGETHER if together else _COMMIT).format(client=client, number=number)
@@ -407,11 +417,14 @@ class LedgerServer:
                 raise
         with suppress(psycopg.Error):
             connection.close()
-        if not self._carried_out(client, number):
+        if not self._carried_out(client, number, begun):
             raise LedgerError(f"{self._name}: the connection was lost before the end, and nothing was written")
 
-    def _carried_out(self, client: str, number: int) -> bool:
-        """Whether that transaction of that connection was: by another connection, until `OUTCOME_SECONDS` are over."""
+    def _carried_out(self, client: str, number: int, begun: int) -> bool:
+        """Whether that transaction of that connection was: by another connection, until `OUTCOME_SECONDS` are over.
+
+        begun  when, in seconds by the server's clock
+        """
         import psycopg
 
         until = time.monotonic() + OUTCOME_SECONDS
@@ -423,22 +436,30 @@ class LedgerServer:
                     self._inside = False
                     connection.execute(_BEGIN_WRITE.encode(), prepare=False)
                     found = connection.execute("SELECT number FROM clients WHERE client = %s", (client,)).fetchone()
+                    ((now,),) = connection.execute(f"SELECT {_CLOCK}".encode()).fetchall()
                     self._warned = False
-                    ending = _COMMIT.format(client=client, number=number if found == (number,) else 0)
+                    # Under a name of its own: where this answer is lost too, the next look finds what this one found.
+                    ending = _COMMIT.format(client=self._client, number=0)
                     cursor = connection.execute(ending.encode(), prepare=False)
                     while cursor.nextset():
                         pass
                     if cursor.statusmessage == "COMMIT" and not self._warned:
+                        # A row that there was is gone, or one that was written would be old by now.
+                        if found is None and (number > 1 or now - begun >= CLIENT_SECONDS):
+                            why = "the server has forgotten by now what it did for this connection"
+                            break
                         return bool(found == (number,))
                 finally:
                     connection.close()
             if time.monotonic() > until:
-                raise OutcomeUnknown(
-                    f"{self._name}: the connection was lost in the middle of a COMMIT, and for {OUTCOME_SECONDS:.0f} s"
-                    " no server could be asked whether it was carried out: what was to be charged counts as spent, and"
-                    " nothing was drawn or shown for it; the same key, once the server is back, finds what is there"
-                )
+                why = f"for {OUTCOME_SECONDS:.0f} s no server could be asked whether it was carried out"
+                break
             time.sleep(0.05)
+        raise OutcomeUnknown(
+            f"{self._name}: the connection was lost in the middle of a COMMIT, and {why}: what was to be charged"
+            " counts as spent, and nothing was drawn or shown for it; the same key, once the server is back, finds what"
+            " is there"
+        )
 
     def _live(self) -> Connection:
         if self._closed:
@@ -511,7 +532,6 @@ class LedgerServer:
             raise LedgerError(f"{self._name} {self._url.without_secrets(meaning)}") from None
 
 
-_READ_SETTINGS = "SELECT current_setting('fsync'), current_setting('synchronous_commit')"
 _MEANINGS: Final = {
     "55P03": f"stayed locked by another process for {BUSY_SECONDS:.0f} s",
     "25006": "is on a stand-in, which cannot be written: name the primary server",

@@ -37,7 +37,7 @@ from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.measured_values import check_values
 from qrelease.mechanisms.private_data import Private, workload_digest
 from qrelease.noise.entropy import Entropy, WordSource, is_insecure
-from qrelease.privacy.costs import Cost, Neighbours, Spend, check_cost
+from qrelease.privacy.costs import Cost, Neighbours, Spend, check_spendable
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, TableDigests
@@ -369,6 +369,7 @@ class Curator:
         self._check_records("a learned schema")
         _check_made(mechanism)
         check_parts(mechanism, self.domain)
+        check_spendable(cost)
         account = learning.one_account(self.domain, cost, self._unit.of_records)
         if account is None or not releases_in_rho(mechanism):
             raise InvalidInput(
@@ -750,7 +751,7 @@ class Curator:
         if not type(mechanism).__module__.startswith("qrelease."):  # which may ask for other counts, when it has paid
             self._check_records("a mechanism of one's own")
         workload.check_bounded()
-        check_cost(cost)
+        check_spendable(cost)
         self._table.check_counts(workload.sets)
         if isinstance(mechanism, OfValues):
             check_values(self._table, mechanism.measures(workload))
@@ -799,7 +800,7 @@ class Curator:
         """
         _check_made(statistic, "statistic")
         check_statistic(statistic)
-        check_cost(cost)
+        check_spendable(cost)
         self._check_records("an estimate")
         check_parts("an estimate", self.domain)
         if self._ledger.store.in_writing:
@@ -863,7 +864,7 @@ class Curator:
             raise InvalidInput(
                 f"a session takes an online mechanism such as PrivateMultiplicativeWeights(), got {mechanism!r}"
             )
-        check_cost(cost)
+        check_spendable(cost)
         self._check_records("a session")
         check_parts("a session", self.domain)
         self.domain.check_decided()

@@ -91,19 +91,20 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     part = target.parent / f".{target.name}.part"
     with contextlib.ExitStack() as cleanup:
         try:
-            part.mkdir()
+            new = _is_made(part)
             lock = _locked(part)
-        except FileExistsError:
-            lock = _locked(part)
-            if lock is None:
-                raise InvalidInput(
-                    f"{target} is being written by another run; if none is at work, one was killed: remove {part}"
-                ) from None
-            _empty(part)  # what a kill left behind
+            if lock is not None:
+                cleanup.callback(os.close, lock)
+            elif not new:  # nothing tells whether who made it is at work
+                raise BlockingIOError
+            if not new:
+                _empty(part)  # what a kill left behind
+        except BlockingIOError:
+            raise InvalidInput(
+                f"{target} is being written by another run; if none is at work, one was killed: remove {part}"
+            ) from None
         except OSError as error:
             raise InvalidInput(f"{target} cannot be written: {error.strerror}") from None
-        if lock is not None:
-            cleanup.callback(os.close, lock)
         cleanup.callback(shutil.rmtree, part, ignore_errors=True)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InvalidInput(f"{target} exists already; choose another folder, releases are not overwritten")
@@ -119,16 +120,36 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.close(lock)
 
 
+def _is_made(folder: Path) -> bool:
+    """Make a folder; False where it is there already."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
 def _locked(folder: Path) -> int | None:
-    """A descriptor of a folder whose lock ends with this process; None where another has it, or there are no locks."""
+    """A descriptor of a folder whose lock ends with this process; None where there are no locks.
+
+    Raises `BlockingIOError` where another run has the lock, or had it: also of a folder that this one has just made.
+    """
     try:
         import fcntl
     except ImportError:  # Windows
         return None
-    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:  # another run took it and was done
+        raise BlockingIOError from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # another run's, or a file system without locks
+        if not folder.exists() or not os.path.samestat(folder.stat(), os.fstat(descriptor)):  # likewise, after `open`
+            raise BlockingIOError
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:  # a file system without locks
         os.close(descriptor)
         return None
     return descriptor

@@ -1,5 +1,6 @@
 """Drafts of schemas: from files of each kind, and read again."""
 
+import gzip
 import tomllib
 from dataclasses import asdict
 from datetime import date, timedelta
@@ -389,6 +390,51 @@ def test_draft_of_a_parquet_file(tmp_path):
     (tmp_path / "text.pq").write_text("sex,age\n")
     with pytest.raises(InvalidInput, match=r"text\.pq cannot be read"):
         draft(tmp_path / "text.pq")
+
+
+HEADLESS = "Zyxwv,F,31,Atlantis\nA,M,22,Ulm\nB,F,44,Rom\n"
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.txt", "people.csv.gz"])
+@pytest.mark.parametrize("learn", [False, True])
+def test_a_first_line_that_looks_like_a_record_is_refused_and_not_quoted(tmp_path, name, learn):
+    packed = gzip.compress(HEADLESS.encode()) if name.endswith(".gz") else HEADLESS.encode()
+    (tmp_path / name).write_bytes(packed)
+    with pytest.raises(InvalidInput) as refused:
+        draft(tmp_path / name, learn=learn)
+    assert str(refused.value) == (
+        f"{name}: its first line looks like a record: the name of column 2 is also one of its values, the name of"
+        " column 3 is a number, as its values are; name all columns by --header (in Python: dialect=Dialect(header=…)),"
+        " or, where it has the names of the columns, say --named (named=True)"
+    )
+    for many in ("people*", "peopl?.*"):
+        with pytest.raises(InvalidInput, match="looks like a record"):
+            draft(str(tmp_path / many))
+
+
+def test_who_knows_what_a_first_line_is_says_so(tmp_path):
+    (tmp_path / "people.csv").write_text(HEADLESS)
+    found = drafted(tmp_path / "people.csv", dialect=Dialect(header=("name", "sex", "age", "city")))
+    assert (found.header, found.doubted) == (("name", "sex", "age", "city"), "")
+    assert '"Zyxwv"' in found.text
+    found = drafted(tmp_path / "people.csv", named=True)
+    assert (found.header, found.doubted) == (("Zyxwv", "F", "31", "Atlantis"), "")
+    assert "already?" not in found.text
+
+
+def test_one_name_that_looks_like_a_value_is_asked_about_at_the_top(tmp_path):
+    (tmp_path / "people.csv").write_text("id,y,n\n1,y,3\n2,n,4\n")
+    found = drafted(tmp_path / "people.csv")
+    assert found.doubted == "the name of column 2 is also one of its values"
+    head = found.text.partition("\n\n")[0].splitlines()
+    assert f"# Is the first line of the file a record already? In it {found.doubted}." in head
+    assert "already?" not in draft(tmp_path / "people.csv", named=True)
+
+
+def test_names_of_frames_and_of_typed_files_are_names(tmp_path):
+    frame = pl.DataFrame({"F": ["F", "M"] * 9, "31": [31, 22] * 9})
+    frame.write_parquet(tmp_path / "people.parquet")
+    assert drafted(frame).doubted == drafted(tmp_path / "people.parquet").doubted == ""
 
 
 def test_draft_of_nothing_usable(write):

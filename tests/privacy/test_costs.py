@@ -5,6 +5,7 @@ import math
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from decimal import Decimal
 from fractions import Fraction
@@ -26,7 +27,7 @@ from qrelease.privacy import (
     split,
     zcdp_of,
 )
-from qrelease.privacy.costs import amount_from_json, amount_to_json
+from qrelease.privacy.costs import MOST_SPENT, amount_from_json, amount_to_json, check_spendable
 
 pytestmark = pytest.mark.usefixtures("sixty_digits")
 
@@ -71,6 +72,16 @@ def test_honest_reals_become_plain_floats(one: float) -> None:
     assert (type(cost.epsilon), type(cost.delta)) == (float, float)
     assert cost == ApproxDP(1.0, 0.5)
     assert type(PureDP(one).epsilon) is type(ZCDP(one).rho) is float
+
+
+@pytest.mark.parametrize("make", [PureDP, lambda value: ApproxDP(value, 1e-9), ZCDP])
+def test_a_cost_is_spent_within_what_floats_can_count_with(make: Callable[[float], Cost]) -> None:
+    for value in (MOST_SPENT, 1 / MOST_SPENT):
+        check_spendable(make(value))
+        assert 1e-201 < (1 / value**2) ** 2 < 1e201
+    for value in (math.nextafter(MOST_SPENT, math.inf), math.nextafter(1 / MOST_SPENT, 0), 1e300, 5e-324):
+        with pytest.raises(InvalidInput, match=r"^(epsilon|rho) must be from 1e-50 to 1e\+50 to be spent, got "):
+            check_spendable(make(value))
 
 
 def test_costs_are_inert_values() -> None:

@@ -80,6 +80,19 @@ def test_an_address_is_one_ledger_whatever_the_users_environment_says(url):
     assert done.stdout == "epsilon=0.25\n", done.stderr
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "EUC_JP", "SJIS", "BIG5", "SQL_ASCII"])
+def test_a_label_may_have_any_character_whatever_the_users_environment_says(url, encoding):
+    code = "import sys; from qrelease.privacy import *; from qrelease.privacy.ledger import Ledger\n"
+    code += "Ledger.open(sys.argv[1]).charge(PureDP(0.25), sys.argv[2])"
+    label = "łódź 東京 ß 🙂"
+    command = [sys.executable, "-c", code, url, label]
+    environment = os.environ | {"PGCLIENTENCODING": encoding}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    with Ledger.open(url) as ledger:
+        assert ledger.history()[-1].label == label
+
+
 # What is refused
 
 
@@ -280,6 +293,38 @@ def test_a_commit_whose_answer_was_lost_has_one_outcome(postgres, schema, url, c
             assert other.knows("b") is (cut == "after")
             assert ledger.charge(PureDP(0.125), "b", "b").fresh is (cut == "before")
             assert other.spent == PureDP(0.25)
+    finally:
+        proxy.close()
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+@pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
+def test_an_outcome_that_was_forgotten_counts_as_spent(postgres, schema, url, cut, first, monkeypatch):
+    """As after a jump of the server's clock: other hosts then forget the connection's row."""
+    if first:  # there was no row before
+        monkeypatch.setattr("qrelease.privacy.ledger_server.CLIENT_SECONDS", 0)
+    proxy = Proxy(postgres.port)
+
+    def forget():
+        while not proxy.cuts:
+            time.sleep(0.001)
+        while cut == "after" and not other.knows("b"):
+            time.sleep(0.001)
+        postgres.do("DELETE FROM clients", schema)
+        proxy.cut = None
+
+    try:
+        with Ledger.open(postgres.url(schema, port=proxy.port)) as ledger, Ledger.open(url) as other:
+            if not first:
+                ledger.charge(PureDP(0.125), "a", "a")
+            forgetting = threading.Thread(target=forget, daemon=True)
+            forgetting.start()
+            proxy.cut = cut  # of the look as well, until it is forgotten
+            with pytest.raises(OutcomeUnknown, match=r"has forgotten .* counts as spent"):
+                ledger.charge(PureDP(0.125), "b", "b")
+            forgetting.join()
+            assert ledger.charge(PureDP(0.125), "b", "b").fresh is (cut == "before")
+            assert ledger.spent == PureDP(0.125 if first else 0.25)
     finally:
         proxy.close()
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 from releases import COST, PAIRS, TABLE, released
 from worlds import (
@@ -21,15 +22,18 @@ from qrelease.mechanisms.iterative.construction import IterativeConstruction
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
 from qrelease.mechanisms.laplace import Laplace
+from qrelease.mechanisms.matrix import Matrix
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.online.session import Online
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, Neighbours, PureDP
+from qrelease.privacy.costs import MOST_SPENT
 from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
+from qrelease.statistics.mean import Mean
 
 MECHANISMS = [Laplace(), Gaussian(), MWEM(rounds=4), MWEM(rounds=4, choice="query")]
 
@@ -120,6 +124,39 @@ def test_a_refusal_charges_and_draws_nothing(ledger, mechanism, asked, cost, err
     assert ledger.spent is None
     assert len(ledger.history()) == 1
     assert spy.taken == 0
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), Gaussian(), MWEM(rounds=2), MaxEnt(), Auto(), Matrix()])
+@pytest.mark.parametrize("cost", [PureDP(1e300), ApproxDP(1e300, 1e-9), ZCDP(1e300), ApproxDP(1e-300, 1e-9)], ids=str)
+def test_a_cost_beyond_what_floats_can_count_with_is_refused_before_the_charge(mechanism, cost):
+    with Ledger.open(None, cost) as ledger:
+        with pytest.raises(InvalidInput, match=r"^(epsilon|rho) must be from 1e-50 to 1e\+50 to be spent, got 1e"):
+            Curator(TABLE, ledger, SpyEntropy(0)).release(mechanism, PAIRS, cost)
+        assert ledger.spent is None
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), Gaussian(), MWEM(rounds=2), MaxEnt(), Auto(), Matrix()])
+@pytest.mark.parametrize("cost", [PureDP(MOST_SPENT), ApproxDP(MOST_SPENT, 1e-9), ZCDP(MOST_SPENT)], ids=str)
+def test_the_largest_cost_is_spent_or_refused_before_the_charge(mechanism, cost):
+    with Ledger.open(None, cost) as ledger:
+        try:
+            release = Curator(TABLE, ledger, Entropy.insecure(0)).release(mechanism, PAIRS, cost)
+        except InvalidInput:
+            assert ledger.spent is None
+        else:
+            assert np.isfinite(release.answers()).all()
+
+
+def test_no_estimate_schema_or_session_costs_so_much(ledger):
+    curator, cost = Curator(TABLE, ledger, SpyEntropy(0)), PureDP(1e300)
+    for refused in (
+        lambda: curator.estimate(Mean("age"), cost),
+        lambda: curator.open(Online(0.1, 0.1), cost),
+        lambda: curator.learn_for(MaxEnt(), ApproxDP(1e300, 1e-9)),
+        lambda: curator.open(Online(0.1, 0.1), COST).estimate(Mean("age"), cost),
+    ):
+        with pytest.raises(InvalidInput, match="must be from 1e-50 to 1e"):
+            refused()
 
 
 def test_counts_that_do_not_fit_are_refused_before_the_charge(ledger, monkeypatch):

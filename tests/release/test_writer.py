@@ -1,8 +1,10 @@
 """A release saved and loaded is the same release."""
 
+import contextlib
 import csv
 import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +282,38 @@ def test_two_runs_cannot_write_one_folder(tmp_path: Path) -> None:
     ):
         pass
     assert [f.name for f in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_run_whose_new_folder_another_has_taken_does_not_go_on_in_it(tmp_path: Path, monkeypatch) -> None:
+    mkdir, out, other = Path.mkdir, tmp_path / "out", contextlib.ExitStack()
+
+    def overtaken(folder: Path) -> None:
+        mkdir(folder)
+        monkeypatch.undo()
+        (other.enter_context(writer.new_folder(out)) / "theirs").write_text("written")
+
+    monkeypatch.setattr(Path, "mkdir", overtaken)
+    with other:
+        with pytest.raises(InvalidInput, match="out is being written by another run"), writer.new_folder(out):
+            pass
+        assert [f.name for f in tmp_path.iterdir()] == [".out.part"]
+    assert [f.name for f in out.iterdir()] == ["theirs"]
+
+
+def test_a_run_whose_new_folder_another_has_filled_does_not_go_on_in_it(tmp_path: Path, monkeypatch) -> None:
+    opened, out = os.open, tmp_path / "out"
+
+    def overtaken(*given: Any) -> int:
+        monkeypatch.undo()
+        descriptor = opened(*given)
+        with writer.new_folder(out) as part:
+            (part / "theirs").write_text("written")
+        return descriptor
+
+    monkeypatch.setattr(os, "open", overtaken)
+    with pytest.raises(InvalidInput, match="out is being written by another run"), writer.new_folder(out):
+        pass
+    assert [f.name for f in out.iterdir()] == ["theirs"]
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:

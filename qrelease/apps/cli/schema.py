@@ -39,6 +39,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     draft.add_argument("data", type=data_place, help=DATA)
     query_option(draft)
     dialect_options(draft)
+    draft.add_argument(
+        "--named",
+        action="store_true",
+        help="the first line of a CSV file has the names of the columns, also where these look like values",
+    )
     draft.add_argument("--rows", type=int, metavar="N", help="look at the first N records only (default: at all)")
     draft.add_argument(
         "--learn",
@@ -91,19 +96,24 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def _draft(arguments: argparse.Namespace) -> None:
+    from qrelease.data.header_draft import CAUTION
     from qrelease.data.person import Person
-    from qrelease.data.schema_draft import draft
+    from qrelease.data.schema_draft import drafted
 
     if (arguments.person is None) != (arguments.at_most is None):
         raise InvalidInput("--person and --at-most, how many records of each person are kept, go together")
-    text = draft(
+    found = drafted(
         arguments.data,
         arguments.rows,
         learn=arguments.learn,
         person=None if arguments.person is None else Person(arguments.person, arguments.at_most),
         dialect=dialect_of(arguments),
         query=arguments.query,
+        named=arguments.named,
     )
+    text = found.text
+    if found.doubted:
+        print(f"warning: {' '.join(CAUTION.format(found.doubted).splitlines())}", file=sys.stderr)
     if arguments.out is None:
         print(text, end="")
         return

@@ -21,6 +21,11 @@ REASONS: Final = (
     ("needs a header row", "is empty; it needs a header row"),
     ("appears twice", "has a column twice"),
     ("a column of the schema (", "has no column of the schema in its first line"),
+    (
+        "looks like a record",
+        "has a first line that looks like a record: write the names of the columns above it; or, where it has these,"
+        " draft with `qrelease schema draft --named`, review that, and choose it as the schema",
+    ),
     ("columns seem to be separated by", "separates its columns by another mark than a comma; save it with commas"),
     ("is not UTF-8", "is not UTF-8 text; save it as UTF-8"),
     ("needs pyarrow", "needs pyarrow: pip install 'qrelease[parquet]'"),

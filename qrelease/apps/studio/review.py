@@ -41,6 +41,7 @@ class Review:
     reviewed  whether they come from a schema that was there
     person    the `[person]` of that schema
     schema    the file of that schema
+    doubted   what of the names may be values of a first record, without them; empty where nothing is
     """
 
     data: Path
@@ -52,6 +53,7 @@ class Review:
     reviewed: bool = False
     person: dict[str, Any] | None = None
     schema: Path | None = None
+    doubted: str = ""
 
     @classmethod
     def of_draft(cls, data: Path) -> Review:
@@ -59,7 +61,7 @@ class Review:
         with without_values(data, ()):
             found = drafted(data)
         entries = _plain(tomllib.loads(found.text)["attribute"])
-        return cls(data, found.header, tuple(entries), found.left_out, found.doubts)
+        return cls(data, found.header, tuple(entries), found.left_out, found.doubts, doubted=found.doubted)
 
     @classmethod
     def of_schema(cls, data: Path, schema: Path) -> Review:
@@ -75,7 +77,8 @@ class Review:
         return cls(data, header, columns, {}, {}, rules, True, content.get("person"), schema)
 
     def to_json(self) -> dict[str, Any]:
-        """For the page. What is read off the data is in the entries that are not reviewed, `left_out` and `doubts`."""
+        """For the page. What is read off the data is in the entries that are not reviewed, `left_out`, `doubts` and
+        `doubted`."""
         return {
             "file": self.data.name,
             "dataset": dataset_name(self.data),
@@ -83,6 +86,7 @@ class Review:
             "columns": self.columns,
             "left_out": [{"name": name, "why": why} for name, why in self.left_out.items()],
             "doubts": self.doubts,
+            "doubted": self.doubted,
             "reviewed": self.reviewed,
             "person": self.person,
             "rules": len(self.rules),

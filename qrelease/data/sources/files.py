@@ -58,6 +58,14 @@ def is_server(place: str | os.PathLike[str]) -> bool:
     return isinstance(place, str) and re.match(r"\s*postgres(ql)?\s*:", place, re.IGNORECASE) is not None
 
 
+def has_first_line(place: str | os.PathLike[str], name: str) -> bool:
+    """Whether records are read as CSV, whose first line has the names of the columns unless a dialect does.
+
+    name  of the file, or of the pattern of many, that the place stands for
+    """
+    return not is_server(place) and unpacked(name).suffix.lower() not in _NOT_CSV
+
+
 def is_remote(place: str | os.PathLike[str]) -> bool:
     """Whether records are named by a URL of another machine, of an object store or a web server."""
     return is_url(place) and not is_server(place) and local_file(str(place)) is None

@@ -56,6 +56,7 @@ from qrelease.privacy.costs import (
     Spend,
     beside,
     check_cost,
+    check_spendable,
     round_down,
     split,
 )
@@ -129,6 +130,7 @@ def check_learning(domain: Domain, cost: LearningCost) -> None:
     if isinstance(cost, OneAccount):
         cost = cost.whole
     check_cost(cost, PureDP, ApproxDP)
+    check_spendable(cost)
     if not domain.undecided:
         raise InvalidInput("the schema leaves nothing to be learned")
     keyed = [a.name for a in domain if a.undecided and a.kind == "category"]

@@ -60,7 +60,7 @@ from qrelease.mechanisms.online.purchasing import Purchase
 from qrelease.mechanisms.online.quotes import PaidEstimate, Purse, Quote, total_cost
 from qrelease.mechanisms.online.state import SessionState
 from qrelease.mechanisms.private_data import Private
-from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost, check_spendable
 from qrelease.privacy.filters import Tally, after, remaining, room_of, spent, times_left
 from qrelease.privacy.journals import SharedJournal
 from qrelease.privacy.ledger_guard import SessionLock
@@ -363,7 +363,7 @@ class OnlineSession:
 
     def _statistic_asked(self, statistic: Statistic, cost: Cost) -> tuple[str, dict[str, Any], Cost]:
         """What a statistic is remembered by, its parameters, and what it costs one record; checked."""
-        check_cost(cost)
+        check_spendable(cost)
         if isinstance(cost, ApproxDP):
             raise InvalidInput(
                 f"take rho, or epsilon alone: an estimate of a session has no delta, which its answers need, got {cost}"

@@ -238,6 +238,30 @@ def test_a_draft_is_refused_until_reviewed(folder: Path, capsys: pytest.CaptureF
     assert main(["release", "people.csv", "--schema", "draft.toml", "--epsilon", "1", "--out", "out"]) == 0
 
 
+def test_a_first_line_that_looks_like_a_record_is_not_drafted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "headless.csv").write_text("Zyxwv,F,31,Atlantis\nA,M,22,Ulm\nB,F,44,Rom\n")
+    draft = ["schema", "draft", "headless.csv", "--out", "draft.toml"]
+    assert main(draft) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("qrelease: headless.csv: its first line looks like a record: the name of column 2 is also")
+    assert said.count("\n") == 1
+    assert not [value for value in ("Zyxwv", "31", "Atlantis") if value in said]
+    assert not (folder / "draft.toml").exists()
+    assert main([*draft, "--named"]) == 0
+    assert main([*draft[:-1], "other.toml", "--header", "name,sex,age,city"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_one_name_that_looks_like_a_value_is_asked_about(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "city.csv").write_text("n,m,city\n1,5,city\n2,6,land\n")
+    assert main(["schema", "draft", "city.csv", "--out", "city.toml"]) == 0
+    assert capsys.readouterr().err == (
+        "warning: Is the first line of the file a record already? In it the name of column 3 is also one of its values."
+        " Then the names are a person's: draft again with --header and the names of all columns. If it is none, say"
+        " --named.\n"
+    )
+
+
 def test_a_draft_is_for_its_owner_alone_and_overwrites_nothing(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

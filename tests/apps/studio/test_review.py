@@ -27,6 +27,22 @@ def test_a_draft_is_marked_until_it_is_reviewed(page):
     assert not list(page.studio.folder.path.glob("*.toml"))
 
 
+def test_a_first_line_that_looks_like_a_record_is_not_drafted(page):
+    (page.studio.folder.path / "headless.csv").write_text("Zyxwv,F,31,Atlantis\nA,M,22,Ulm\nB,F,44,Rom\n")
+    said = page.bad("draft", {"file": "headless.csv"})
+    assert said.startswith(
+        "headless.csv has a first line that looks like a record: write the names of the columns above"
+    )
+    assert not [value for value in ("Zyxwv", "31", "Atlantis", "Ulm") if value in said]
+
+
+def test_one_name_that_looks_like_a_value_is_told(page):
+    assert page.good("draft", {"file": "people.csv"})["doubted"] == ""
+    (page.studio.folder.path / "city.csv").write_text("n,m,city\n1,5,city\n2,6,land\n")
+    found = page.good("draft", {"file": "city.csv"})
+    assert found["doubted"] == "the name of column 3 is also one of its values"
+
+
 def test_what_is_reviewed_is_written_once(page):
     folder = page.studio.folder.path
     found = page.reviewed()

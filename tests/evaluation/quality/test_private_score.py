@@ -18,7 +18,7 @@ from qrelease.evaluation.quality.marginals import distances, marginal_score, set
 from qrelease.evaluation.quality.models import foreteller, prediction_scores
 from qrelease.evaluation.quality.private_score import COUNTING, LEFT_OUT, QualityScores
 from qrelease.evaluation.quality.quality import associated_pairs, quality
-from qrelease.privacy.costs import Neighbours
+from qrelease.privacy.costs import MOST_SPENT, Neighbours
 from tests.evaluation.quality.figures import ADD, SWAP, changed, figures, holds, moved
 from tests.evaluation.quality.tables import DOMAIN as PEOPLE
 from tests.evaluation.quality.tables import INDEPENDENT, OTHER, REAL
@@ -174,8 +174,8 @@ def test_a_label_that_none_of_the_records_has_that_a_model_is_trained_on_is_no_l
 
 
 def test_of_no_records_at_hardly_any_noise_nothing_is_known(small):
-    """Noise whose square is below the smallest float has a bound, too; and of nobody there is no figure."""
-    found = estimated(small, table([]), qr.PureDP(1e170), ADD, 1)
+    """The least noise that there is has a bound, too; and of nobody there is no figure."""
+    found = estimated(small, table([]), qr.PureDP(MOST_SPENT), ADD, 1)
     for name, (low, high) in zip(found.value, found.interval, strict=True):
         if name.endswith("-marginal"):
             assert low <= 500

@@ -199,6 +199,8 @@ export function show(review) {
   one("cards").replaceChildren(...cards.map((c) => c.element));
   one("warning").hidden = review.reviewed;
   one("start-all").hidden = review.reviewed;
+  one("first-line").hidden = !review.doubted;
+  one("doubted").textContent = review.doubted;
   const out = review.left_out.map(({ name, why }) => make("li", {}, make("strong", { textContent: name }), `: ${why}`));
   one("left-out").replaceChildren(...(out.length ? [make("h2", { textContent: "Left out by the draft" }), make("ul", {}, ...out)] : []));
   told();
