@@ -45,7 +45,9 @@ likely (`single_columns`), and not the measurement. Error bars rest on the noise
 that is uniform on what is left, and all else stands. Where the measurements contradict them, the fit is one without.
 
 **Error bars.** The posterior covariance of the coordinates of x is S C⁻¹ (J + JΩJ), and N has that of its own
-measurement. Three things are corrected (`Posterior.variances`): J is known to first order only where a cell has more
+measurement. Four things are corrected (`Posterior.variances`): where J is that of independent columns, no answer is
+taken to be known better than from its own marginal alone, with J of that marginal's cells (the J of independent columns
+is too small where dependence has brought records together); J is known to first order only where a cell has more
 records than its error; no answer of m records is taken to be known better than if it varied by m, as a Poisson number
 does, and were measured by itself; and none to be known worse than the linear answer. A fit that comes to no solution
 has bars that reach beyond those of the linear answers.
@@ -57,7 +59,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from math import ceil, log, sqrt
+from math import ceil, log, prod, sqrt
 from typing import Final, Protocol, final
 
 import numpy as np
@@ -134,6 +136,10 @@ class SolverSettings:
     """The steps of the fixed point that gives the ω of an order."""
     explicit_cells: int = 2048
     """The cells of a marginal up to which matrices over it are written out."""
+    own_cells: int = 512
+    """The cells of a marginal that its own J is made of, at most: the largest ones."""
+    own_work: float = 8e9
+    """The cells of marginals whose error bars rest on their own J, times the squares of those: some seconds."""
     least_divisor: float = 1e-12
     """Squared records, below which nothing is divided by."""
     least_noise_with_rules: float = 0.25
@@ -234,7 +240,8 @@ def _fitted(estimates: Estimates, rules: Mapping[Axes, Mask], dense: int) -> tup
         solved = fits(problem)
     independent = problem.independent()
     found = independent if covariance is None else covariance
-    return problem.histogram, Posterior(problem.histogram, estimates, problem.basis, found, independent, solved)
+    posterior = Posterior(problem.histogram, estimates, problem.basis, found, independent, problem.prior, solved)
+    return problem.histogram, posterior
 
 
 def _asked(estimates: Estimates, rules: Mapping[Axes, Mask]) -> Axes:
@@ -321,6 +328,7 @@ class Posterior:
 
     covariance   of the coordinates of its residuals, (dimensions, dimensions), or the diagonal (dimensions,)
     independent  the diagonal of what it would be if the columns were independent, (dimensions,)
+    prior        ω of each set of the basis, (sets,)
     solved       whether it holds: a fit that is farther from the measurements than their noise says nothing of itself
     """
 
@@ -329,6 +337,7 @@ class Posterior:
     basis: Interactions
     covariance: Floats
     independent: Floats
+    prior: Floats
     solved: bool
 
     def variances(self, workload: Workload) -> Floats:
@@ -341,6 +350,8 @@ class Posterior:
             np.concatenate([np.maximum(self._of_group(g, c), 0.0) for g in workload.groups])
             for c in (self.covariance, self.independent)
         )
+        if self.covariance.ndim == 1:
+            found = np.maximum(found, self._by_themselves(workload))
         records = np.maximum(answers, 0.0)
         found = np.maximum(found, records * linear / np.maximum(records + linear, SOLVER.least_divisor))
         # Small beside `rough` where that is small beside m².
@@ -350,6 +361,53 @@ class Posterior:
         bounded: Floats = np.minimum(found, linear)
         return bounded
 
+    @one_thread()
+    def _by_themselves(self, workload: Workload) -> Floats:
+        """The variances if each marginal had been measured alone, with J of its own cells: (k,).
+
+        Where J is only known as that of independent columns, it is too small in the cells that dependence fills. Small
+        marginals come first, and 0 stands for those for which there is no time.
+        """
+        found, left = [np.zeros(g.queries.count) for g in workload.groups], SOLVER.own_work
+        for place in sorted(range(len(found)), key=lambda i: workload.groups[i].queries.cells):
+            group = workload.groups[place]
+            left -= float(group.queries.cells) * min(group.queries.cells, SOLVER.own_cells) ** 2
+            if left < 0:
+                break
+            found[place] = self._by_itself(group)
+        return np.concatenate(found)
+
+    def _by_itself(self, group: Group) -> Floats:
+        """J is G Gᵀ with a column for each cell that has records, of the largest ones; so of S C⁻¹ (J + JΩJ) there is
+        G (M⁻¹ + Gᵀ S⁻¹ G)⁻¹ Gᵀ with M = 1 + Gᵀ Ω G, which needs matrices over these cells alone."""
+        shape = [self.estimates.domain.shape[a] for a in group.axes]
+        cells = Workload(self.estimates.domain, (Group(group.axes, Cells(prod(shape))),))
+        table = np.maximum(self.histogram.answer(cells), 0.0)
+        held = np.sort(np.argsort(-table, kind="stable")[: SOLVER.own_cells])
+        root = np.sqrt(table[held])
+        spread, where = self.basis.spread(group.axes), self.basis.inside(group.axes).reshape(-1)
+        columns = np.ones((len(held), 1))
+        for matrix, codes in zip(spread, np.unravel_index(held, shape), strict=True):
+            single = np.column_stack([np.ones(len(matrix)), matrix[:, 1:]])[codes]
+            columns = (columns[:, :, None] * single[:, None, :]).reshape(len(held), -1)
+        columns[:, where < 0] = 0.0
+        columns *= root[:, None]
+        columns -= np.outer(root, root @ columns) / max(float(root @ root), 1e-300)
+        measured = columns[:, where >= 0]
+        owner = self.basis.owner[where[where >= 0]]
+        noise = np.array([self.estimates.residuals[s].variance for s in self.basis.sets], np.float64)[owner]
+        eye = np.eye(len(held))
+        inner = np.linalg.inv(eye + (measured * self.prior[owner]) @ measured.T) + (measured / noise) @ measured.T
+        inner += 1e-12 * np.trace(inner) / len(inner) * eye
+        cube = columns.reshape(len(held), *shape)
+        for matrix in spread:
+            cube = np.tensordot(cube, matrix, (1, 1))  # that axis becomes the last
+        rows = cube.reshape(len(held), -1)
+        if not isinstance(group.queries, Cells):
+            rows = np.concatenate([rows @ r.T for r in query_rows(group.queries)], axis=1)
+        known = linalg.solve_triangular(linalg.cholesky(inner, lower=True), rows, lower=True)
+        return np.asarray((known**2).sum(axis=0) * group.queries.unit**2, np.float64)
+
     def _of_group(self, group: Group, covariance: Floats) -> Floats:
         spread = self.basis.spread(group.axes)
         where = self.basis.inside(group.axes)
@@ -358,10 +416,7 @@ class Posterior:
             return _along_all(cube, [matrix.T**2 for matrix in spread]).reshape(-1)
         if group.queries.cells > SOLVER.explicit_cells:
             return np.full(group.queries.count, np.nan)
-        whole: Floats = np.ones((1, 1))
-        for matrix in spread:
-            whole = np.asarray(np.kron(whole, matrix), np.float64)
-        whole, kept = whole[:, where.reshape(-1) >= 0], where[where >= 0]
+        whole, kept = _product(spread)[:, where.reshape(-1) >= 0], where[where >= 0]
         inner = np.diag(covariance[kept]) if covariance.ndim == 1 else covariance[np.ix_(kept, kept)]
         rows = [whole] if isinstance(group.queries, Cells) else [r @ whole for r in query_rows(group.queries)]
         return np.concatenate([np.einsum("ij,ij->i", r @ inner, r) for r in rows]) * group.queries.unit**2
@@ -816,6 +871,14 @@ def _factored(matrix: Floats) -> tuple[Floats, bool]:
             return linalg.cho_factor(matrix, lower=True, check_finite=False)
         matrix[np.diag_indices_from(matrix)] += largest * 2.0**-bits
     return linalg.cho_factor(matrix, lower=True, check_finite=False)
+
+
+def _product(matrices: Sequence[Floats]) -> Floats:
+    """The Kronecker product of matrices, one a column of a marginal."""
+    found: Floats = np.ones((1, 1))
+    for matrix in matrices:
+        found = np.asarray(np.kron(found, matrix), np.float64)
+    return found
 
 
 def _along_all(cube: Floats, matrices: Sequence[Floats]) -> Floats:

@@ -8,6 +8,7 @@ import pytest
 from models import ADD, SWAP, log_linear, truth
 from worlds import BOTH, coded, private
 
+from qrelease import data
 from qrelease.data import structural_zeros
 from qrelease.data.table import Table
 from qrelease.inference import maxent
@@ -80,8 +81,9 @@ def test_the_models_error_bars_cover_and_are_hardly_longer_than_the_linear_ones(
         bars, linear = made.model_bars(asked), made.error_bars(asked)[1]
         cover.append(np.abs(made.answer(asked) - true) <= bars)
         widths.append(bars.mean() / linear.mean())
-    assert 0.95 < np.mean(cover) < 0.9995
-    assert np.mean(widths) < width
+    # Without the whole of J a marginal's bars are at least those of itself alone, which are longer.
+    assert 0.95 < np.mean(cover) < (0.9995 if dense else 1.0001)
+    assert np.mean(widths) < (width if dense else width + 0.05)
 
 
 def test_columns_that_depend_on_each_other_are_fitted_to_the_noise():
@@ -102,9 +104,26 @@ def test_columns_that_depend_on_each_other_are_fitted_to_the_noise():
     assert (posterior.variances(asked) <= variances).all()
 
 
-def test_variances_of_other_queries_agree_with_those_of_cells():
+def test_bars_hold_in_large_cells_where_j_is_that_of_independent_columns():
+    """Of Adult, too many coordinates for the whole of J. With no regard to each marginal's own J they hold 89 % there."""
+    adult = data.adult(["education", "occupation", "relationship", "marital-status", "sex"])
+    table = Table(adult.domain, tuple(column[:3_000] for column in adult.columns))
+    asked, true = truth(table, 3)
+    large, every = [], []
+    for seed in range(2):
+        made = Modelled.of(estimated(table, 3, ApproxDP(0.3, 1e-9), seed), asked)
+        answers = made.answer(asked)
+        within = np.abs(answers - true) <= made.model_bars(asked)
+        large.append(within[answers > 5])
+        every.append(within)
+    assert np.mean(np.concatenate(large)) > 0.95
+    assert 0.97 < np.mean(every) < 0.995
+
+
+@pytest.mark.parametrize("dense", [maxent.DENSE, 0])
+def test_variances_of_other_queries_agree_with_those_of_cells(dense):
     table = log_linear((2, 3, 4), 2_000, 7)
-    _, posterior = fit_histogram(estimated(table, 2, ApproxDP(1.0, 1e-6), 0))
+    _, posterior = fit_histogram(estimated(table, 2, ApproxDP(1.0, 1e-6), 0), dense)
     cells = Workload.marginals(table.domain, [["a", "b"]])
     alone = Workload.vectors(table.domain, np.eye(6), ["a", "b"])
     np.testing.assert_allclose(posterior.variances(alone), posterior.variances(cells), rtol=1e-9)
