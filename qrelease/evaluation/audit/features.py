@@ -157,7 +157,12 @@ def _by_name(batch: OutputBatch, names: Sequence[str], words: dict[float, str]) 
         for name, value in transcript.items():
             place = column.get(name)
             if place is not None:
-                row[place] = value if type(value) is float else next(numbers_in(value, words))
+                if type(value) is float:
+                    row[place] = value
+                elif type(value) is str:
+                    row[place] = _of_word(repr(value), words)
+                else:
+                    row[place] = next(numbers_in(value, words))
     return table
 
 
@@ -201,9 +206,14 @@ def numbers_in(transcript: Any, words: dict[float, str]) -> Iterator[float]:
         if not isinstance(transcript, str | bytes) and _ADDRESS.search(word):
             # Where things lie in memory depends on the runs before: such transcripts would not be independent.
             raise InvalidInput(f"transcripts must show what is in them, got a {type(transcript).__name__} without repr")
-        number = float(crc32(word.encode()))
-        words[number] = word
-        yield number
+        yield _of_word(word, words)
+
+
+def _of_word(word: str, words: dict[float, str]) -> float:
+    """The number that stands for a word; adds to `words`."""
+    number = float(crc32(word.encode()))
+    words[number] = word
+    return number
 
 
 def leaves(transcript: Any, path: str = "") -> Iterator[tuple[str, Any]]:

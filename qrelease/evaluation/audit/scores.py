@@ -37,10 +37,12 @@ class Score:
 def learned_scores(reading: Reading, first: Floats, second: Floats) -> list[Score]:
     """Scores to choose from, learned from outputs on both inputs, (n, m) columns each."""
     columns = list(zip(reading.names, first.T, second.T, strict=True))
-    cells = [BinnedColumn.of(i, name, p, q, reading.words) for i, (name, p, q) in enumerate(columns)]
+    # What says the same as another column shows the same: of releases many numbers are told more than once.
+    kept = list({(p.tobytes(), q.tobytes()): i for i, (_, p, q) in reversed([*enumerate(columns)])}.values())[::-1]
+    cells = [BinnedColumn.of(i, *columns[i], reading.words) for i in kept]
     scores = [
         score
-        for i, (name, p, q) in enumerate(columns)
+        for i, (name, p, q) in ((i, columns[i]) for i in kept)
         if not (reading.unordered(p) or reading.unordered(q))
         for score in _tails(i, name)
     ]
