@@ -164,7 +164,7 @@ def _sums(sums: MeasuredSums) -> dict[str, Any]:
 def _describe(name: str, content: object, told: Named) -> None:
     """Add the leaves of a JSON value, and how they are written: the order of its names, the kinds of its values."""
     written: list[str] = []
-    _walk(f"{name}: ", content, told, written)
+    _walk(f"{name}:", content, told, written)
     told[f"how {name} is written"] = " ".join(written)
 
 
@@ -175,12 +175,12 @@ def _walk(path: str, content: object, told: Named, written: list[str]) -> None:
     elif isinstance(content, Mapping):
         for key, part in content.items():
             written.append(str(key))
-            _walk(f"{path}{key}/", part, told, written)
+            _walk(f"{path} {key}", part, told, written)
     elif isinstance(content, list | tuple):
         _walk_list(path, content, told, written)
     else:
         for place, part in leaves(content):
-            told[f"{path}{place}"] = part
+            told[f"{path} {place}"] = part
             written.append(_kind(part))
 
 
@@ -192,7 +192,7 @@ def _walk_list(path: str, content: Sequence[Any], told: Named, written: list[str
         _tell_negative_zeros(path, content, told)
     elif len(content) > _LISTED_NUMBERS and (array := _array(content)) is not None:
         written.append(f"{array.shape} {array.dtype}")
-        told[f"{path}sum"], told[f"{path}checksum"] = float(array.sum()), _checksum(array)
+        told[f"{path} sum"], told[f"{path} checksum"] = float(array.sum()), _checksum(array)
     else:
         for place, part in zip(_places(path, len(content)), content, strict=True):
             _walk(place, part, told, written)
@@ -209,7 +209,7 @@ def _array(content: Sequence[Any]) -> Any:
 
 @cache
 def _places(path: str, count: int) -> list[str]:
-    return [f"{path}{i}/" for i in range(count)]
+    return [f"{path} {i}" for i in range(count)]
 
 
 def _checksum(numbers: Any) -> str:

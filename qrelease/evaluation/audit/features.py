@@ -59,6 +59,7 @@ class Reading:
     varying  whether their lengths differ; then the length is a column of its own
     bits     the columns that get one for their lowest set bit
     words    what is no number, by the number that stands for it
+    texts    the columns of names that have words: a sum or a largest number of these would say nothing
     """
 
     places: tuple[str, ...]
@@ -66,6 +67,7 @@ class Reading:
     varying: bool
     bits: tuple[int, ...]
     words: Mapping[float, str]
+    texts: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, *batches: OutputBatch) -> Reading:
@@ -82,7 +84,8 @@ class Reading:
             tables = [_padded(table, len(places)) for table, _ in rows]
         both = np.concatenate(tables)
         bits = [i for i in range(len(places)) if len(np.unique(both[:, i])) > MAX_SINGLE_VALUES]
-        return cls(places, named, varying, tuple(bits), words)
+        texts = np.flatnonzero(np.isin(both, list(words)).any(axis=0)).tolist() if named and words else []
+        return cls(places, named, varying, tuple(bits), words, tuple(texts) if len(texts) < len(places) else ())
 
     @property
     def width(self) -> int:
@@ -101,7 +104,8 @@ class Reading:
         if self.varying:
             extra.append(np.asarray(lengths, np.float64))
         if self.varying or self.width > 1:
-            extra += [summary(table) for _, summary in _SUMMARIES]
+            numbers = np.delete(table, self.texts, axis=1) if self.texts else table
+            extra += [summary(numbers) for _, summary in _SUMMARIES]
         return np.column_stack([table, *extra])
 
     def unordered(self, values: Floats) -> bool:
