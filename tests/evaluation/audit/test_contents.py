@@ -38,7 +38,7 @@ def test_the_cells_of_a_synopsis_are_told_and_the_packages_own_are_not_sampled()
 
 
 def test_synthetic_records_of_another_synopsis_are_counted_and_drawn_alike_each_time():
-    class Own(Scaled.__base__):
+    class Own:
         domain, total, has_table = SYNOPSIS.domain, SYNOPSIS.total, True
         answer, sample, to_json = SYNOPSIS.answer, SYNOPSIS.sample, SYNOPSIS.to_json
 
