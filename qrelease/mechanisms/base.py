@@ -99,8 +99,8 @@ def check_result(result: object, name: str) -> None:
     if not isinstance(result, MechanismResult):
         raise InvalidInput(f"{name} returned {kind_of(result)}: {whole}")
     synopsis: object = result.synopsis
-    if not isinstance(synopsis, Synopsis):
-        lacking = [part for part in _SYNOPSIS if not hasattr(synopsis, part)]
+    lacking = [part for part in _SYNOPSIS if not hasattr(synopsis, part)]
+    if lacking:
         raise InvalidInput(
             f"{name} returned {kind_of(synopsis)} as the synopsis, which has no {' and no '.join(lacking)}: take"
             " what qr.fitted makes of the measurements, or a qr.WeightedRecords"

@@ -304,6 +304,78 @@ class PrivateSupport:
         return replace(draft, synopsis=replace(made, codes=codes, weights=weights / weights.sum()))
 
 
+class Wrapped:
+    """A synopsis that is another one, but for what a subclass overrides."""
+
+    def __init__(self, inner, cells: np.ndarray) -> None:
+        self._inner, self._cells = inner, cells
+        self.domain, self.total, self.has_table = inner.domain, inner.total, inner.has_table
+
+    def answer(self, workload):
+        return self._inner.answer(workload)
+
+    def sample(self, rows, rng):
+        return self._inner.sample(rows, rng)
+
+    def to_json(self):
+        return self._inner.to_json()
+
+
+class PrivateSample(Wrapped):
+    """Its synthetic records are the private ones, over and over."""
+
+    def sample(self, rows, rng):
+        cells = np.resize(np.repeat(np.arange(self._cells.size), self._cells), rows)
+        return list(np.unravel_index(cells, self.domain.shape))
+
+
+class PrivateDescription(Wrapped):
+    """Its description has the exact counts."""
+
+    def to_json(self):
+        return {**self._inner.to_json(), "cells": self._cells.tolist()}
+
+
+class PrivateCells(Wrapped):
+    """It answers what is asked of all columns exactly."""
+
+    def answer(self, workload):
+        exact = [g.queries.apply(self._cells) for g in workload.groups if len(g.axes) == len(self.domain)]
+        return np.concatenate(exact, dtype=float) if len(exact) == len(workload.groups) else super().answer(workload)
+
+
+@dataclass(frozen=True)
+class PrivateSynopsis:
+    """A mechanism whose synopsis knows the private cells, and tells them otherwise than by answers to the workload."""
+
+    inner: Mechanism
+    kind: type[Wrapped]
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+    def release(self, private, workload, cost):
+        draft = self.inner.release(private, workload, cost)
+        (cells,) = private.exact(Workload.marginals(private.domain, [list(private.domain.names)]))
+        return replace(draft, synopsis=self.kind(draft.synopsis, cells))
+
+
+@dataclass(frozen=True)
+class PrivateSpends:
+    """A mechanism that tells the exact number of records in the text of what it spent."""
+
+    inner: Mechanism
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+    def release(self, private, workload, cost):
+        draft = self.inner.release(private, workload, cost)
+        records = int(private.exact(workload)[0].sum())
+        private.spends[-1] = replace(private.spends[-1], what=f"measure {records} records")
+        return draft
+
+
 # --- choices of one synopsis: SmallDB and Net
 
 

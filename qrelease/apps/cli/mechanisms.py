@@ -49,7 +49,8 @@ SUMS: Final = "sums"
 
 AUDITED_STATISTIC: Final = (
     "whole estimates are audited by `qrelease audit estimate --doors`, and a statistic of your own by a function"
-    " MODULE:NAME that makes a table of the data and returns Curator(table, ledger, entropy).estimate(own, cost).value"
+    " MODULE:NAME that makes a table of the data and returns all that an estimate says, its value and its interval too:"
+    " Curator(table, ledger, entropy).estimate(own, cost).to_json()"
 )
 """How a statistic is audited."""
 

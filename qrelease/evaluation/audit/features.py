@@ -59,6 +59,7 @@ class Reading:
     varying  whether their lengths differ; then the length is a column of its own
     bits     the columns that get one for their lowest set bit
     words    what is no number, by the number that stands for it
+    texts    the columns of names that have words: a sum or a largest number of these would say nothing
     """
 
     places: tuple[str, ...]
@@ -66,6 +67,7 @@ class Reading:
     varying: bool
     bits: tuple[int, ...]
     words: Mapping[float, str]
+    texts: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, *batches: OutputBatch) -> Reading:
@@ -82,7 +84,8 @@ class Reading:
             tables = [_padded(table, len(places)) for table, _ in rows]
         both = np.concatenate(tables)
         bits = [i for i in range(len(places)) if len(np.unique(both[:, i])) > MAX_SINGLE_VALUES]
-        return cls(places, named, varying, tuple(bits), words)
+        texts = np.flatnonzero(np.isin(both, list(words)).any(axis=0)).tolist() if named and words else []
+        return cls(places, named, varying, tuple(bits), words, tuple(texts) if len(texts) < len(places) else ())
 
     @property
     def width(self) -> int:
@@ -101,7 +104,8 @@ class Reading:
         if self.varying:
             extra.append(np.asarray(lengths, np.float64))
         if self.varying or self.width > 1:
-            extra += [summary(table) for _, summary in _SUMMARIES]
+            numbers = np.delete(table, self.texts, axis=1) if self.texts else table
+            extra += [summary(numbers) for _, summary in _SUMMARIES]
         return np.column_stack([table, *extra])
 
     def unordered(self, values: Floats) -> bool:
@@ -157,7 +161,12 @@ def _by_name(batch: OutputBatch, names: Sequence[str], words: dict[float, str]) 
         for name, value in transcript.items():
             place = column.get(name)
             if place is not None:
-                row[place] = value if type(value) is float else next(numbers_in(value, words))
+                if type(value) is float:
+                    row[place] = value
+                elif type(value) is str:
+                    row[place] = _of_word(repr(value), words)
+                else:
+                    row[place] = next(numbers_in(value, words))
     return table
 
 
@@ -201,9 +210,14 @@ def numbers_in(transcript: Any, words: dict[float, str]) -> Iterator[float]:
         if not isinstance(transcript, str | bytes) and _ADDRESS.search(word):
             # Where things lie in memory depends on the runs before: such transcripts would not be independent.
             raise InvalidInput(f"transcripts must show what is in them, got a {type(transcript).__name__} without repr")
-        number = float(crc32(word.encode()))
-        words[number] = word
-        yield number
+        yield _of_word(word, words)
+
+
+def _of_word(word: str, words: dict[float, str]) -> float:
+    """The number that stands for a word; adds to `words`."""
+    number = float(crc32(word.encode()))
+    words[number] = word
+    return number
 
 
 def leaves(transcript: Any, path: str = "") -> Iterator[tuple[str, Any]]:

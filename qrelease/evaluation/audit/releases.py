@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, partial
 from typing import Final
-from zlib import crc32
 
 import numpy as np
 
@@ -18,18 +15,17 @@ from qrelease._util.validate import whole
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
-from qrelease.evaluation.audit.features import Named, leaves
+from qrelease.evaluation.audit.contents import Contents
+from qrelease.evaluation.audit.features import Named
 from qrelease.evaluation.audit.inputs import table_pairs
 from qrelease.evaluation.audit.sampling import CONFIDENCE, counted, foretell, judged, worst_of
 from qrelease.evaluation.audit.verdict import Audit
-from qrelease.inference.measurement import Measurement
 from qrelease.mechanisms.base import Mechanism, check_result
 from qrelease.mechanisms.private_data import Private
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.privacy.filters import Filter
-from qrelease.queries.families import Cells
-from qrelease.queries.workload import Group, Workload
+from qrelease.queries.workload import Workload
 
 _MOST_CELLS: Final = 1 << 10  # each is a neighbour of the table
 _COVERED_CELLS: Final = 16
@@ -64,8 +60,9 @@ def audit_mechanism(
     universe of at most 16 is one in which one of these differs from the table, so that what is told of one cell alone
     does not go unseen; of a larger universe 16 cells that are drawn at random are, and those of the four neighbours
     that differ most in their answers. The audit itself is `audit`, of all that the manifest would say: the
-    measurements and their noise, the answers, and the mechanism's choices. Small tables are the hard case: the noise
-    does not shrink with the table, and one record moves a large part of it.
+    measurements and their noise, the answers, the mechanism's choices, the parts of its cost, and the description of
+    the synopsis; and of what the synopsis is asked besides: all cells, and some synthetic records. Small tables are the
+    hard case: the noise does not shrink with the table, and one record moves a large part of it.
 
     An audit that takes longer than half a minute says so on stderr when it begins, and how far it is.
 
@@ -220,46 +217,18 @@ def released(
     """A mechanism of the package as `f(table, entropy)`, whose output is all that its release says, by name.
 
     The number of records; of each measurement which one it was, how often it was drawn, its noise and its values, by
-    its group of queries; the answers to the workload; and what the mechanism chose, which the manifest lists.
+    its group of queries; the answers to the workload; what the mechanism chose; what its draws are called, and cost;
+    what it measured of sums; and of the synopsis what describes it, its counts of all cells, where it has them, and how
+    many of some synthetic records are in each. Of the package's own synopses none are drawn: they follow from the
+    description. Where 1, 1.0 and true, or 0.0 and -0.0, are written for one number, that is told beside it. A list of
+    more than 64 numbers in a description is told by their sum and a checksum.
     """
-    answers = _distinct(f"the answer to {text!r}" for text in workload.texts())
-    labels = cache(partial(_labels, workload.domain))
+    contents = Contents(workload)
 
     def run(table: Table, entropy: WordSource) -> Named:
-        draft = mechanism.release(Private(table, neighbours, Filter(cost), entropy), workload, cost)
+        private = Private(table, neighbours, Filter(cost), entropy)
+        draft = mechanism.release(private, workload, cost)
         check_result(draft, mechanism.name)
-        told = Named({"the number of records": float(draft.synopsis.total)})
-        times = Counter[Group]()
-        for i, m in enumerate(draft.measurements):
-            times[m.group] += 1
-            told.update(zip(labels(m.group, times[m.group]), _numbers(i, m), strict=True))
-        told.update(zip(answers, draft.synopsis.answer(workload).tolist(), strict=True))
-        told.update((f"what was chosen: {path}", part) for path, part in leaves(dict(draft.choices)))
-        return told
+        return contents.of(draft, private.spends)
 
     return run
-
-
-def _labels(domain: Domain, group: Group, time: int) -> list[str]:
-    """What the numbers of a measurement are called, the first of a group or a later one."""
-    described = group.queries.to_json()
-    of = f"the measurement of {described['type']} of {domain.named(group.axes)}"
-    if not isinstance(group.queries, Cells):  # others on the same columns may differ in what the queries are
-        of += f" (queries {crc32(repr(described).encode()):08x})"
-    of += f", no. {time}" * (time > 1)
-    queries = _distinct(f"{text!r} in {of}" for text in Workload(domain, (group,)).texts())
-    return [f"the place of {of}", f"the repeats of {of}", f"the noise of {of}", *queries]
-
-
-def _distinct(names: Iterable[str]) -> list[str]:
-    """Names, of which those that were there before have their number behind them: two families may share a query."""
-    times = Counter[str]()
-    found = []
-    for name in names:
-        times[name] += 1
-        found.append(name + f", no. {times[name]}" * (times[name] > 1))
-    return found
-
-
-def _numbers(number: int, m: Measurement) -> list[float]:
-    return [float(number), float(m.repeats), float(m.noise.scale), *m.values.tolist()]

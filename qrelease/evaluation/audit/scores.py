@@ -36,11 +36,14 @@ class Score:
 @np.errstate(over="ignore", invalid="ignore")
 def learned_scores(reading: Reading, first: Floats, second: Floats) -> list[Score]:
     """Scores to choose from, learned from outputs on both inputs, (n, m) columns each."""
-    columns = list(zip(reading.names, first.T, second.T, strict=True))
-    cells = [BinnedColumn.of(i, name, p, q, reading.words) for i, (name, p, q) in enumerate(columns)]
+    columns = list(enumerate(zip(reading.names, first.T, second.T, strict=True)))
+    # What says the same as another column shows the same: of releases many numbers are told more than once.
+    first_of = {(p.tobytes(), q.tobytes()): i for i, (_, p, q) in reversed(columns)}
+    kept = [(i, name, p, q) for i, (name, p, q) in columns if first_of[p.tobytes(), q.tobytes()] == i]
+    cells = [BinnedColumn.of(i, name, p, q, reading.words) for i, name, p, q in kept]
     scores = [
         score
-        for i, (name, p, q) in enumerate(columns)
+        for i, name, p, q in kept
         if not (reading.unordered(p) or reading.unordered(q))
         for score in _tails(i, name)
     ]

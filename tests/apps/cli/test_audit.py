@@ -57,12 +57,58 @@ def test_a_statistic_is_audited_by_a_function_as_the_help_says(
         "import numpy as np\nimport qrelease as qr\n\n\ndef summed(data, entropy):\n"
         "    table = qr.Table(qr.Domain.coded({'a': 4}), (np.asarray(data, int),))\n"
         "    with qr.Ledger.open(None, qr.PureDP(5.0)) as ledger:\n"
-        "        return qr.Curator(table, ledger, entropy).estimate(qr.Sum('a'), qr.PureDP(5.0)).value\n"
+        "        return qr.Curator(table, ledger, entropy).estimate(qr.Sum('a'), qr.PureDP(5.0)).to_json()\n"
     )
     given = ["audit", "summing:summed", "--first", "[1, 3]", "--second", "[1]", "--samples", "150"]
     assert main([*given, "--insecure-seed", "1", "--epsilon", "5"]) == 0
     assert main([*given, "--insecure-seed", "1", "--epsilon", "0.5"]) == 1
     assert "at least 2.0" in capsys.readouterr().out
+
+
+_EXACT_INTERVAL = """
+from dataclasses import dataclass
+import numpy as np
+import qrelease as qr
+
+@dataclass(frozen=True)
+class Share:
+    name = "share"
+
+    def check(self, domain, cost, neighbours):
+        pass
+
+    def estimate(self, private, cost):
+        ones, n = int(private.cells("a").sum()), private.count()
+        noisy, _ = private.measure("zeros and ones", np.array([n - ones, ones]), private.moves, cost)
+        value = float(noisy[1])
+        return qr.EstimateResult(value, (value - n, value + n), "as many as there are", "the count of ones")
+
+    def error_bound(self, domain, records, cost, neighbours, *, beta):
+        return None
+
+def estimate(data, entropy):
+    table = qr.Table(qr.Domain.coded({"a": 2}), (np.asarray(data, np.uint8),))
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        return qr.Curator(table, ledger, entropy).estimate(Share(), qr.PureDP(1.0))
+
+def value(data, entropy):
+    return estimate(data, entropy).value
+
+def whole(data, entropy):
+    return estimate(data, entropy).to_json()
+"""
+
+
+def test_an_interval_that_no_noise_was_drawn_for_is_found_by_what_the_help_says(
+    in_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And not by the value alone."""
+    (in_folder / "shares.py").write_text(_EXACT_INTERVAL)
+    given = ["--first", "[1, 1, 0]", "--second", "[1, 1]", "--samples", "400", "--epsilon", "1", "--insecure-seed", "1"]
+    assert AUDITED_STATISTIC.endswith(".to_json()")
+    assert main(["audit", "shares:value", *given]) == 0
+    assert main(["audit", "shares:whole", *given]) == 1
+    assert "CONVICTED" in capsys.readouterr().out
 
 
 def test_the_help_lists_what_is_audited(capsys: pytest.CaptureFixture[str]) -> None:
