@@ -105,7 +105,7 @@ def test_columns_that_depend_on_each_other_are_fitted_to_the_noise():
 
 
 def test_bars_hold_in_large_cells_where_j_is_that_of_independent_columns():
-    """Of Adult, too many coordinates for the whole of J. With no regard to each marginal's own J they hold 89 % there."""
+    """Of Adult, with too many coordinates for the whole of J. Without each marginal's own J they hold 89 % there."""
     adult = data.adult(["education", "occupation", "relationship", "marital-status", "sex"])
     table = Table(adult.domain, tuple(column[:3_000] for column in adult.columns))
     asked, true = truth(table, 3)

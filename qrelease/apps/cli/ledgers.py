@@ -124,16 +124,17 @@ def place_of(arguments: argparse.Namespace) -> str:
     A file is named without its suffixes, as its dataset is, and seen from the ledger's folder, as both may be moved
     together. The query and the parent, where there are any, are a part of it.
     """
-    from qrelease.data.sources.files import dataset_name
+    from qrelease.data.sources.files import dataset_name, is_pattern
 
     if arguments.insecure_seed is not None and arguments.ledger is None:  # in memory, where nothing is resumed
         return ""
     data, ledger = arguments.data, ledger_path(arguments)
     if isinstance(data, Path):
-        folder = data.parent.resolve()
+        many = is_pattern(data)
+        folder = data.parent.resolve() if many else data.resolve().parent
         if isinstance(ledger, Path):
-            folder = Path(os.path.relpath(folder, ledger.parent.resolve()))
-        data = folder / dataset_name(data)
+            folder = Path(os.path.relpath(folder, ledger.resolve().parent))
+        data = folder / (data.name if many else dataset_name(data))
     return " ".join([str(data), *map(repr, filter(None, map(str, (arguments.query or "", arguments.parent or ""))))])
 
 

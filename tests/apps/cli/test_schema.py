@@ -112,7 +112,8 @@ def test_a_release_in_rho_is_charged_with_its_schema_and_can_be_verified(towns, 
 def test_a_release_that_was_cut_off_goes_on_with_the_schema_that_it_was_charged_with(towns, capsys):
     total = ApproxDP(1.0, 1e-6)
     with Ledger.open(towns / "towns.ledger", total, dataset="towns") as ledger:
-        begun = Curator(Table.read("towns.csv", load("draft.toml", undecided=True)), ledger).learn_for(Auto(), total)
+        table = Table.read("towns.csv", load("draft.toml", undecided=True))
+        begun = Curator(table, ledger, place="towns").learn_for(Auto(), total)
     assert main(["release", "towns.csv", "--schema", "draft.toml", "--epsilon", "1", "--delta", "1e-6"]) == 0
     assert "goes on for free" in capsys.readouterr().err
     assert read("towns-release").domain == begun.domain
