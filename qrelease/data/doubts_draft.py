@@ -24,6 +24,7 @@ _LEAST_RECORDS: Final = 5  # with a mark: a single one is more likely a mistake
 _GAP: Final = 1.5  # times the widest one among the other numbers: from that on marks are far from them
 _HEAP: Final = 3  # times as many records as any of the nearest numbers have: more than the end of a range has
 _NEAREST: Final = 5
+_MOST: Final = 0.5  # of all records: a mark that so many have together with the others of its side may be a value
 _INFINITE: Final = frozenset({"inf", "infinity"})
 
 
@@ -76,6 +77,40 @@ def missing_marks(places: Mapping[float, int]) -> list[float]:
         found += marks
         others = [number for number in others if number not in marks]
     return sorted(found)
+
+
+def sure_marks(marks: Collection[float], places: Mapping[float, int]) -> list[float]:
+    """Those of `missing_marks` that are taken for missing; whether the others are is asked.
+
+    They alone are on their side of zero, and neither go on from the other numbers in steps of 1, as -2 and -1 do
+    from 0, nor do half of all records have them.
+
+    Parameters
+    ----------
+    marks
+        What `missing_marks` finds.
+    places
+        How many records each number has.
+
+    Returns
+    -------
+    list of float
+        In the order of the marks.
+
+    Examples
+    --------
+    >>> sure_marks([-9.0, -1.0], {-9.0: 20, -1.0: 7, 0.0: 50, 1.0: 3})
+    [-9.0]
+    """
+    others = set(places).difference(marks)
+    low, high = min(others), max(others)
+    apart = [mark for mark in marks if mark < 0 <= low or (low < 0 and high <= 0 < mark)]
+    if all(number.is_integer() for number in others):  # among fractions a step of 1 is a gap
+        for mark in sorted(apart, key=abs):
+            if low - 1 <= mark <= high + 1:
+                low, high = min(low, mark), max(high, mark)
+    apart = [mark for mark in apart if not low <= mark <= high]
+    return apart if sum(places[mark] for mark in apart) < _MOST * sum(places.values()) else []
 
 
 def _least(ordered: Sequence[float], places: Mapping[float, int]) -> list[float]:

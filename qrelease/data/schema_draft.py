@@ -41,10 +41,10 @@ from qrelease.data.bins_draft import (
 from qrelease.data.codes_draft import codes_named, digits_of_codes
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
-from qrelease.data.doubts_draft import infinite, is_usual_mark, missing_marks, spelled_alike
+from qrelease.data.doubts_draft import infinite, is_usual_mark, missing_marks, spelled_alike, sure_marks
 from qrelease.data.grids import MAX_POINTS, exact_number
 from qrelease.data.person import Person
-from qrelease.data.persons_draft import SharedValues
+from qrelease.data.persons_draft import LEAST_RECORDS, SharedValues, persons_named
 from qrelease.data.scales_draft import scale_of, unanswered
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
@@ -84,17 +84,14 @@ _MAX_DISTINCT = 1 << 14  # values that are told apart
 _MAX_CELLS = 1 << 28
 """Cells of the largest universe that a table of counts is kept of: see the README's limits."""
 
+_FEWEST_NUMBERED = 20  # records from which on whole numbers that count them are taken for their numbers
+_UNNAMED = re.compile(r"Unnamed: \d+")
+"""What pandas calls a column without a name, as files have it that R writes: the first one numbers the records."""
+_NUMBERS_RECORDS = "it numbers the records"
+
 _IDENTIFIER_NAME = re.compile(
     r"(^|[_\W])(id|nr|no|num|number|code|ssn|bsn|phone|tel|mobile|zip|postcode|account|iban|passport)($|[_\W])", re.I
 )
-
-_PERSON_NAME = re.compile(
-    r"id|pid|uid|bsn|ssn|rinpersoon"
-    r"|(person|patient|client|customer|user|member|subject|citizen|resident|employee|student|pupil|household)s?"
-    r"[_\W]*(id|nr|no|num|number|key)?",
-    re.I,
-)
-"""What a column is called that tells people apart, or households, also where these have several records each."""
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
 _LABEL = re.compile(r"[+-]?(0\d.*|\d+)")  # 007, or more digits than a float holds
@@ -479,15 +476,26 @@ class _Column:
     doubtful: tuple[str, ...] = ()  # others that may mean missing, and are taken for values
     named: tuple[str, ...] = ()  # what it may hold by the type of a frame's column
     compared: bool = False  # by whose order values are compared
+    counted: int | None = -1  # the last value, while these count the records from 0 or 1 on; then None
 
     def __post_init__(self) -> None:
         self.most = max(codes_named(self.name), _MAX_TEXT_CATEGORIES)
 
     def see(self, texts: Iterable[str]) -> None:
-        """Take in some raw values: those that are the same are looked at together."""
+        """Take in some raw values, in the order of the records: those that are the same are looked at together."""
+        texts = list(texts)
+        self._count(texts)
         self.waiting.update(texts)
         if len(self.waiting) > _MAX_WAITING:
             self.settle()
+
+    def _count(self, texts: Sequence[str]) -> None:
+        """See whether values count the records on."""
+        if self.counted is None or not texts:
+            return
+        first = int(texts[0] == "1") if self.counted < 0 else self.counted + 1
+        numbered = all(text == str(number) for number, text in enumerate(texts, first))
+        self.counted = first + len(texts) - 1 if numbered else None
 
     def settle(self) -> None:
         """Look at the values that wait."""
@@ -543,8 +551,7 @@ class _Column:
             self.different.update(map(hash, self.unanswered))
             self.values.update(self.unanswered)
         if self.kind in ("whole", "number") and not self.coded and (marks := missing_marks(self.places)):
-            low, high = (end(set(self.places).difference(marks)) for end in (min, max))
-            sure = [mark for mark in marks if mark < 0 <= low or (low < 0 and high <= 0 < mark)]
+            sure = sure_marks(marks, self.places)
             self.marks, self.doubtful = (
                 tuple(text for mark in found for text in sorted(self.usual_marks[mark]))
                 for found in (sure, [mark for mark in marks if mark not in sure])
@@ -602,6 +609,8 @@ class _Column:
         if not self.values:
             return "it holds no value"
         reason = self._unusable()
+        if not reason and self._numbers_records():
+            return _NUMBERS_RECORDS
         return f"{reason}; {self.hint}" if reason and self.hint else reason
 
     def _unusable(self) -> str | None:
@@ -638,7 +647,7 @@ class _Column:
         return (
             self.kind in ("whole", "text")
             and len(self.values) > _MAX_WHOLE_CATEGORIES
-            and _PERSON_NAME.fullmatch(self.name.strip()) is not None
+            and persons_named(self.name, repeated=self.told_apart >= LEAST_RECORDS * len(self.different))
         )
 
     def _no_category(self) -> str | None:
@@ -648,6 +657,13 @@ class _Column:
         if max(map(len, self.values)) > _MAX_LABEL:
             return f"texts of more than {_MAX_LABEL} characters: free text"
         return None
+
+    def _numbers_records(self) -> bool:
+        """Whether its whole numbers count the records, or all differ in a column that has no name in its file."""
+        unnamed = _UNNAMED.fullmatch(self.name) is not None
+        if self.counted is not None and (unnamed or self.records >= _FEWEST_NUMBERED):
+            return True
+        return unnamed and self.kind == "whole" and len(self.different) == self.told_apart
 
     def _numbers_people(self) -> bool:
         """Whether whole numbers that nearly all differ count up without many gaps, or are named as numbers are."""

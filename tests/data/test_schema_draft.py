@@ -579,6 +579,37 @@ def test_a_mark_is_missing_as_it_is_written(write, written):
     assert Table.read(data, text, dialect=Dialect(separator=";")).counts(((0,),))[0][-1] == 7
 
 
+def test_numbers_of_records_are_left_out(write):
+    n = 60
+    columns = {
+        "Unnamed: 0": [*range(1, n + 1)],
+        "at": [*range(n)],
+        "back": [*range(n)][::-1],
+        "later": [*range(9, n + 9)],
+    }
+    frame = pd.DataFrame({**columns, "sex": ["F", "M"] * (n // 2)})
+    found = drafted(frame)
+    assert found.left_out == dict.fromkeys(["Unnamed: 0", "at"], "it numbers the records")
+    assert [entry["name"] for entry in tomllib.loads(found.text)["attribute"]] == ["back", "later", "sex"]
+    in_file = drafted(write(frame.to_csv(index=False), "numbered.csv"))
+    assert in_file.left_out == found.left_out
+    gaps = frame.drop(columns="at")[frame.index % 3 > 0]
+    assert set(drafted(gaps).left_out) == {"Unnamed: 0"}  # it has no name, and its numbers are all different
+    assert not drafted(frame.drop(columns="Unnamed: 0")[:19]).left_out  # so few may be anything
+    assert set(drafted(frame[:19]).left_out) == {"Unnamed: 0"}
+    assert "Unnamed: 0" not in drafted(frame.assign(**{"Unnamed: 0": [1, 2, 3] * 20})).left_out
+    many = pd.DataFrame({"at": range(50_000), "sex": ["F", "M"] * 25_000})
+    assert set(drafted(many).left_out) == set(drafted(many, rows=20_000).left_out) == {"at"}
+
+
+def test_negative_numbers_that_go_on_from_zero_are_values_that_are_asked_about():
+    found = drafted(pd.DataFrame({"age": [-2, -1, 0, 1] * 50, "sex": ["F", "M"] * 100}))
+    entry = tomllib.loads(found.text)["attribute"][0]
+    assert (entry["bins"], "missing" in entry) == ({"start": -2, "stop": 2, "width": 1}, False)
+    assert found.doubts == {"age": ("-2", "-1")}
+    assert "# -2 and -1: values, or do they mean missing?" in found.text
+
+
 def test_categories_in_two_spellings_are_asked_about():
     frame = pd.DataFrame({"land": ["NRW", "nrw", "Bayern", "Hessen"] * 20, "sex": ["F", "M"] * 40})
     text = draft(frame)

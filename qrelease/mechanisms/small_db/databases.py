@@ -301,9 +301,9 @@ def _first_half(entries: _Entries, block: Ints) -> npt.NDArray[np.bool_] | None:
         """How much the queries vary in each half, times its cells."""
         found = 0
         for half in (first, ~first):
-            size = np.count_nonzero(half)
+            size = int(np.count_nonzero(half))
             ones = np.bincount(of[half[where]], minlength=len(entries.counting))
-            varies = np.count_nonzero((ones > 0) & (ones < size))
+            varies = int(np.count_nonzero((ones > 0) & (ones < size)))
             found += size * (varies + (int(np.ptp(rows[:, half], axis=1).sum()) if len(rows) else 0))
         return found
 
