@@ -41,7 +41,7 @@ from qrelease.data.bins_draft import (
 from qrelease.data.codes_draft import codes_named, digits_of_codes
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
-from qrelease.data.doubts_draft import infinite, is_usual_mark, missing_marks, spelled_alike, sure_marks
+from qrelease.data.doubts_draft import are_days, infinite, is_usual_mark, missing_marks, spelled_alike, sure_marks
 from qrelease.data.grids import MAX_POINTS, exact_number
 from qrelease.data.person import Person
 from qrelease.data.persons_draft import LEAST_RECORDS, SharedValues, persons_named
@@ -67,6 +67,7 @@ _MIN_RECORDS_OF_NAMES = (
     20  # records from which on a column where nearly all values differ is taken for one of names or numbers
 )
 _MAX_SINGLE_NUMBERS = 32  # as hours, days of a month and numbers of departments: cells each, of many records
+_COUNTED_ON = 4  # numbers without a gap with which a count begins
 _MIN_RECORDS_OF_SINGLE = 50  # for each such cell
 _MAX_LABEL = 60  # characters of a category
 _LEARNED_BINS = 32
@@ -718,6 +719,11 @@ def _entry(column: _Column) -> tuple[Table, int]:
         if column.kind == "whole" and column.nearly_unique:
             entry.add(tomlkit.comment("nearly every value occurs once: delete this if it numbers people or documents"))
         cells = _propose_bins(entry, column)
+    if column.kind == "whole" and column.writing.is_plain and not column.coded and are_days(column.places):
+        told = (
+            "all are days as in 19750103, for 1975-01-03: if they are dates, write them so in the data and draft anew"
+        )
+        entry.add(tomlkit.comment(told))
     if column.kind == "number" and column.grouped and column.writing.is_plain and not column.coded:
         told = 'if points mark thousands here, as in 1.234 for 1234, write decimal = "," and thousands = "."'
         entry.add(tomlkit.comment(told))
@@ -820,10 +826,18 @@ def _step_of_few(column: _Column) -> int:
     first, *others = sorted(int(text) for text in column.values)
     step = math.gcd(*(other - first for other in others)) or 1
     points = (max([first, *others]) - first) // step + 1
+    if column.few and (points <= _MAX_WHOLE_CATEGORIES or _is_count_with_gaps([first, *others])):
+        return step
     if column.few:
-        return step if points <= _MAX_WHOLE_CATEGORIES else 0
+        return 0
     enough = points <= _MAX_SINGLE_NUMBERS and points * _MIN_RECORDS_OF_SINGLE <= column.records
     return step if enough and not (column.learn or column.most_share) else 0
+
+
+def _is_count_with_gaps(numbers: Sequence[int]) -> bool:
+    """Whether numbers, in ascending order, are those of a count, whose largest few records have: 0, 1, 2, 3, 5, 9."""
+    begun = numbers[:_COUNTED_ON] in ([*range(_COUNTED_ON)], [*range(1, _COUNTED_ON + 1)])
+    return begun and numbers[-1] < _MAX_SINGLE_NUMBERS
 
 
 def _propose_single_numbers(entry: Table, column: _Column, step: int) -> int:

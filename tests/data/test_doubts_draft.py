@@ -2,7 +2,7 @@
 
 import pytest
 
-from qrelease.data.doubts_draft import missing_marks, spelled_alike, sure_marks
+from qrelease.data.doubts_draft import are_days, missing_marks, spelled_alike, sure_marks
 
 AGES = {float(age): max(95 - age, 1) for age in range(18, 96)}
 
@@ -59,6 +59,15 @@ def test_marks_that_go_on_from_other_values_or_that_many_have_are_not_taken_for_
     marks = missing_marks(places)
     assert marks
     assert sure_marks(marks, places) == sure
+
+
+def test_whole_numbers_that_are_all_days():
+    days = [year * 10_000 + month * 100 + 28 for year in (1800, 2000, 2199) for month in range(1, 13)]
+    assert are_days(days)
+    assert are_days([*days, 20000229])
+    for other in (20010229, 20001301, 20000100, 17991231, 22000101, 2000, 0, -20000101):
+        assert not are_days([*days, other])
+    assert not are_days(days[:19])
 
 
 def test_spellings_that_differ_in_capitals_and_spaces():

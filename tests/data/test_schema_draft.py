@@ -610,6 +610,30 @@ def test_negative_numbers_that_go_on_from_zero_are_values_that_are_asked_about()
     assert "# -2 and -1: values, or do they mean missing?" in found.text
 
 
+def test_days_that_are_written_as_whole_numbers_are_asked_about():
+    days = [f"{day:%Y%m%d}" for day in pd.date_range("1975-01-03", periods=200, freq="W")]
+    told = "# all are days as in 19750103, for 1975-01-03: if they are dates, write them so in the data"
+    assert told in draft(pd.DataFrame({"date": [*map(int, days)]}))
+    assert told not in draft(pd.DataFrame({"date": [*map(int, days), 19750100]}))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "points"),
+    [
+        ([0, 1, 2, 3, 4, 5, 7, 9, 10, 14, 16, 17], 18),
+        ([1, 2, 3, 4, 31], 31),
+        ([0, 1, 2, 3, 32], 0),  # far from the others: more likely a code
+        ([0, 1, 3, 4, 17], 0),  # a gap so early
+        ([2, 3, 4, 5, 20], 0),
+    ],
+)
+def test_a_count_with_gaps_is_one_of_numbers(numbers, points):
+    (entry,) = tomllib.loads(draft(pd.DataFrame({"visits": numbers * 3})))["attribute"]
+    first = numbers[0]
+    expected = ("number", {"start": first, "stop": first + points, "width": 1}) if points else ("category", None)
+    assert (entry["kind"], entry.get("bins")) == expected
+
+
 def test_categories_in_two_spellings_are_asked_about():
     frame = pd.DataFrame({"land": ["NRW", "nrw", "Bayern", "Hessen"] * 20, "sex": ["F", "M"] * 40})
     text = draft(frame)
