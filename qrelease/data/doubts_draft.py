@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
+from datetime import date
 from itertools import pairwise
 from typing import Final
 
@@ -24,6 +25,10 @@ _LEAST_RECORDS: Final = 5  # with a mark: a single one is more likely a mistake
 _GAP: Final = 1.5  # times the widest one among the other numbers: from that on marks are far from them
 _HEAP: Final = 3  # times as many records as any of the nearest numbers have: more than the end of a range has
 _NEAREST: Final = 5
+_MOST: Final = 0.5  # of all records: a mark that so many have together with the others of its side may be a value
+_FEWEST_DAYS: Final = 20  # different numbers, of which some would be no days by chance
+_FIRST_DAY: Final = 18_000_101
+_AFTER_DAYS: Final = 22_000_000
 _INFINITE: Final = frozenset({"inf", "infinity"})
 
 
@@ -78,6 +83,40 @@ def missing_marks(places: Mapping[float, int]) -> list[float]:
     return sorted(found)
 
 
+def sure_marks(marks: Collection[float], places: Mapping[float, int]) -> list[float]:
+    """Those of `missing_marks` that are taken for missing; whether the others are is asked.
+
+    They alone are on their side of zero, and neither go on from the other numbers in steps of 1, as -2 and -1 do
+    from 0, nor do half of all records have them.
+
+    Parameters
+    ----------
+    marks
+        What `missing_marks` finds.
+    places
+        How many records each number has.
+
+    Returns
+    -------
+    list of float
+        In the order of the marks.
+
+    Examples
+    --------
+    >>> sure_marks([-9.0, -1.0], {-9.0: 20, -1.0: 7, 0.0: 50, 1.0: 3})
+    [-9.0]
+    """
+    others = set(places).difference(marks)
+    low, high = min(others), max(others)
+    apart = [mark for mark in marks if mark < 0 <= low or (low < 0 and high <= 0 < mark)]
+    if all(number.is_integer() for number in others):  # among fractions a step of 1 is a gap
+        for mark in sorted(apart, key=abs):
+            if low - 1 <= mark <= high + 1:
+                low, high = min(low, mark), max(high, mark)
+    apart = [mark for mark in apart if not low <= mark <= high]
+    return apart if sum(places[mark] for mark in apart) < _MOST * sum(places.values()) else []
+
+
 def _least(ordered: Sequence[float], places: Mapping[float, int]) -> list[float]:
     """Marks among the least numbers, which are the largest after a change of sign."""
     turned = [-number for number in reversed(ordered)]
@@ -101,6 +140,27 @@ def _stand_out(marks: Sequence[float], others: Sequence[float], places: Mapping[
     alone, far = others[-1] <= 0 < marks[0], marks[0] - others[-1] >= _GAP * widest
     most = max(places[number] for number in others[-_NEAREST:])
     return alone or far or (marks[0] > 9 and min(places[mark] for mark in marks) >= _HEAP * most)
+
+
+def are_days(places: Collection[float]) -> bool:
+    """Whether whole numbers, of which there are at least 20, are all days written without marks, as 19750103.
+
+    Examples
+    --------
+    >>> are_days([19750100 + day for day in range(1, 32)]), are_days([19750100 + day for day in range(32)])
+    (True, False)
+    """
+    return len(places) >= _FEWEST_DAYS and all(_is_day(place) for place in places)
+
+
+def _is_day(place: float) -> bool:
+    if not _FIRST_DAY <= place < _AFTER_DAYS:
+        return False
+    try:
+        date(int(place) // 10_000, int(place) // 100 % 100, int(place) % 100)
+    except ValueError:
+        return False
+    return True
 
 
 def spelled_alike(categories: Collection[str]) -> list[tuple[str, ...]]:

@@ -6,20 +6,55 @@ person, as a sex or a country of birth, is the same in all of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final, final
 
 import numpy as np
 
 from qrelease._util.typing import Ints
+from qrelease.data.codes_draft import codes_named
 
 _MAX_RECORDS: Final = 1 << 17
 
 _MAX_COLUMNS: Final = 256
 _FEW: Final = 100  # values of a column that may say something of persons; those of a column of persons are more
-_LEAST_RECORDS: Final = 2  # of a value, in the mean, of a column of persons
+LEAST_RECORDS: Final = 2  # of a value, in the mean, of a column of persons
 _LEAST_EXPECTED: Final = 20  # records of a value that would differ by chance: of fewer, agreement says nothing
 _DIFFERENT: Final = 0.1  # of these, at most so many do: a mistake, or somebody who moved
+
+_NAME: Final = re.compile(
+    r"id|pid|uid|hid|hhid|pnr|bsn|ssn|rinpersoon"
+    r"|(person|patient|client|customer|user|member|subject|citizen|resident|employee|student|pupil|household|hh)s?"
+    r"[_\W]*(id|nr|no|num|number|key)?"
+    r"|famil(y|ies)[_\W]*(id|nr|no|num|number|key)",
+    re.I,
+)
+"""What a column is called that tells people apart, or households, also where these have several records each."""
+
+
+def persons_named(name: str, *, repeated: bool) -> bool:
+    """Whether a column's name, or its last part behind a point or an underscore, says that it tells people apart.
+
+    A part that belongs to codes, as in `municipality_id`, says it of no people.
+
+    Parameters
+    ----------
+    name
+        As the data have it.
+    repeated
+        Whether its values are those of several records each: then `nr` says it, too, which else numbers records.
+
+    Examples
+    --------
+    >>> [persons_named(name, repeated=False) for name in ("Tuna.hid", "family id", "municipality_id", "families", "nr")]
+    [True, True, False, False, False]
+    """
+    whole = name.strip()
+    if _NAME.fullmatch(whole):
+        return True
+    last = re.split(r"[._]", whole)[-1].strip()
+    return not codes_named(whole) and bool(_NAME.fullmatch(last) or (repeated and last.lower() == "nr"))
 
 
 @final
@@ -77,7 +112,7 @@ class SharedValues:
         for axis, (values, codes) in enumerate(coded):
             there = np.flatnonzero(values[codes] >= 0)
             _, first, whose = np.unique(codes[there], return_index=True, return_inverse=True)
-            if len(first) <= _FEW or len(there) < _LEAST_RECORDS * len(first):
+            if len(first) <= _FEW or len(there) < LEAST_RECORDS * len(first):
                 continue
             others = tuple(other for other in few if _shared(coded[other][1][there], first, whose))
             if others:

@@ -41,11 +41,11 @@ from qrelease.data.bins_draft import (
 from qrelease.data.codes_draft import codes_named, digits_of_codes
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
-from qrelease.data.doubts_draft import infinite, is_usual_mark, missing_marks, spelled_alike
+from qrelease.data.doubts_draft import are_days, infinite, is_usual_mark, missing_marks, spelled_alike, sure_marks
 from qrelease.data.grids import MAX_POINTS, exact_number
 from qrelease.data.header_draft import CAUTION, FirstLine
 from qrelease.data.person import Person
-from qrelease.data.persons_draft import SharedValues
+from qrelease.data.persons_draft import LEAST_RECORDS, SharedValues, persons_named
 from qrelease.data.scales_draft import scale_of, unanswered
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
@@ -68,6 +68,7 @@ _MIN_RECORDS_OF_NAMES = (
     20  # records from which on a column where nearly all values differ is taken for one of names or numbers
 )
 _MAX_SINGLE_NUMBERS = 32  # as hours, days of a month and numbers of departments: cells each, of many records
+_COUNTED_ON = 4  # numbers without a gap with which a count begins
 _MIN_RECORDS_OF_SINGLE = 50  # for each such cell
 _MAX_LABEL = 60  # characters of a category
 _LEARNED_BINS = 32
@@ -85,17 +86,14 @@ _MAX_DISTINCT = 1 << 14  # values that are told apart
 _MAX_CELLS = 1 << 28
 """Cells of the largest universe that a table of counts is kept of: see the README's limits."""
 
+_FEWEST_NUMBERED = 20  # records from which on whole numbers that count them are taken for their numbers
+_UNNAMED = re.compile(r"Unnamed: \d+")
+"""What pandas calls a column without a name, as files have it that R writes: the first one numbers the records."""
+_NUMBERS_RECORDS = "it numbers the records"
+
 _IDENTIFIER_NAME = re.compile(
     r"(^|[_\W])(id|nr|no|num|number|code|ssn|bsn|phone|tel|mobile|zip|postcode|account|iban|passport)($|[_\W])", re.I
 )
-
-_PERSON_NAME = re.compile(
-    r"id|pid|uid|bsn|ssn|rinpersoon"
-    r"|(person|patient|client|customer|user|member|subject|citizen|resident|employee|student|pupil|household)s?"
-    r"[_\W]*(id|nr|no|num|number|key)?",
-    re.I,
-)
-"""What a column is called that tells people apart, or households, also where these have several records each."""
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
 _LABEL = re.compile(r"[+-]?(0\d.*|\d+)")  # 007, or more digits than a float holds
@@ -503,15 +501,26 @@ class _Column:
     doubtful: tuple[str, ...] = ()  # others that may mean missing, and are taken for values
     named: tuple[str, ...] = ()  # what it may hold by the type of a frame's column
     compared: bool = False  # by whose order values are compared
+    counted: int | None = -1  # the last value, while these count the records from 0 or 1 on; then None
 
     def __post_init__(self) -> None:
         self.most = max(codes_named(self.name), _MAX_TEXT_CATEGORIES)
 
     def see(self, texts: Iterable[str]) -> None:
-        """Take in some raw values: those that are the same are looked at together."""
+        """Take in some raw values, in the order of the records: those that are the same are looked at together."""
+        texts = list(texts)
+        self._count(texts)
         self.waiting.update(texts)
         if len(self.waiting) > _MAX_WAITING:
             self.settle()
+
+    def _count(self, texts: Sequence[str]) -> None:
+        """See whether values count the records on."""
+        if self.counted is None or not texts:
+            return
+        first = int(texts[0] == "1") if self.counted < 0 else self.counted + 1
+        numbered = all(text == str(number) for number, text in enumerate(texts, first))
+        self.counted = first + len(texts) - 1 if numbered else None
 
     def settle(self) -> None:
         """Look at the values that wait."""
@@ -567,8 +576,7 @@ class _Column:
             self.different.update(map(hash, self.unanswered))
             self.values.update(self.unanswered)
         if self.kind in ("whole", "number") and not self.coded and (marks := missing_marks(self.places)):
-            low, high = (end(set(self.places).difference(marks)) for end in (min, max))
-            sure = [mark for mark in marks if mark < 0 <= low or (low < 0 and high <= 0 < mark)]
+            sure = sure_marks(marks, self.places)
             self.marks, self.doubtful = (
                 tuple(text for mark in found for text in sorted(self.usual_marks[mark]))
                 for found in (sure, [mark for mark in marks if mark not in sure])
@@ -626,6 +634,8 @@ class _Column:
         if not self.values:
             return "it holds no value"
         reason = self._unusable()
+        if not reason and self._numbers_records():
+            return _NUMBERS_RECORDS
         return f"{reason}; {self.hint}" if reason and self.hint else reason
 
     def _unusable(self) -> str | None:
@@ -662,7 +672,7 @@ class _Column:
         return (
             self.kind in ("whole", "text")
             and len(self.values) > _MAX_WHOLE_CATEGORIES
-            and _PERSON_NAME.fullmatch(self.name.strip()) is not None
+            and persons_named(self.name, repeated=self.told_apart >= LEAST_RECORDS * len(self.different))
         )
 
     def _no_category(self) -> str | None:
@@ -672,6 +682,13 @@ class _Column:
         if max(map(len, self.values)) > _MAX_LABEL:
             return f"texts of more than {_MAX_LABEL} characters: free text"
         return None
+
+    def _numbers_records(self) -> bool:
+        """Whether its whole numbers count the records, or all differ in a column that has no name in its file."""
+        unnamed = _UNNAMED.fullmatch(self.name) is not None
+        if self.counted is not None and (unnamed or self.records >= _FEWEST_NUMBERED):
+            return True
+        return unnamed and self.kind == "whole" and len(self.different) == self.told_apart
 
     def _numbers_people(self) -> bool:
         """Whether whole numbers that nearly all differ count up without many gaps, or are named as numbers are."""
@@ -726,6 +743,11 @@ def _entry(column: _Column) -> tuple[Table, int]:
         if column.kind == "whole" and column.nearly_unique:
             entry.add(tomlkit.comment("nearly every value occurs once: delete this if it numbers people or documents"))
         cells = _propose_bins(entry, column)
+    if column.kind == "whole" and column.writing.is_plain and not column.coded and are_days(column.places):
+        told = (
+            "all are days as in 19750103, for 1975-01-03: if they are dates, write them so in the data and draft anew"
+        )
+        entry.add(tomlkit.comment(told))
     if column.kind == "number" and column.grouped and column.writing.is_plain and not column.coded:
         told = 'if points mark thousands here, as in 1.234 for 1234, write decimal = "," and thousands = "."'
         entry.add(tomlkit.comment(told))
@@ -828,10 +850,18 @@ def _step_of_few(column: _Column) -> int:
     first, *others = sorted(int(text) for text in column.values)
     step = math.gcd(*(other - first for other in others)) or 1
     points = (max([first, *others]) - first) // step + 1
+    if column.few and (points <= _MAX_WHOLE_CATEGORIES or _is_count_with_gaps([first, *others])):
+        return step
     if column.few:
-        return step if points <= _MAX_WHOLE_CATEGORIES else 0
+        return 0
     enough = points <= _MAX_SINGLE_NUMBERS and points * _MIN_RECORDS_OF_SINGLE <= column.records
     return step if enough and not (column.learn or column.most_share) else 0
+
+
+def _is_count_with_gaps(numbers: Sequence[int]) -> bool:
+    """Whether numbers, in ascending order, are those of a count, whose largest few records have: 0, 1, 2, 3, 5, 9."""
+    begun = numbers[:_COUNTED_ON] in ([*range(_COUNTED_ON)], [*range(1, _COUNTED_ON + 1)])
+    return begun and numbers[-1] < _MAX_SINGLE_NUMBERS
 
 
 def _propose_single_numbers(entry: Table, column: _Column, step: int) -> int:

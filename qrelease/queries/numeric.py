@@ -47,6 +47,7 @@ MAX_PROBABILITIES: Final = 100
 """Quantiles of one question, at most."""
 
 _OF_NUMBERS: Final = ("sum", "mean", "variance", "quantile")
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _HEAD: Final = re.compile(r"\s*(?P<kind>\w+)\s*(?:\((?P<inside>[^)]*)\))?\s*(?P<colon>:)?")
 _PARTS: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|(?<![\w.])(?i:by|where)(?![\w.])""")
 _QUOTED: Final = re.compile(r"""("(?:[^"]|"")*"|`(?:[^`]|``)*`)""")
@@ -91,7 +92,11 @@ def check_numbers(attribute: Attribute, kind: str) -> None:
         if attribute.values:
             true = next((c for c, text in enumerate(attribute.categories) if text.lower() == "true"), 0)
             share = f", or for a share by ratio:{cell_text(attribute, true)}"
-        raise InvalidInput(f"column {name!r} holds texts and has no {kind}; ask for count or histogram:{named}{share}")
+        holds = "holds texts"
+        if attribute.values and all(map(_WHOLE.fullmatch, attribute.categories)):
+            holds = "is listed as categories"
+            share += f'; for a {kind} the schema needs kind = "number" with bins for it'
+        raise InvalidInput(f"column {name!r} {holds} and has no {kind}; ask for count or histogram:{named}{share}")
     if attribute.kind == "date":
         raise InvalidInput(f"column {name!r} holds dates and has no {kind}; ask for histogram:{name}")
     if attribute.undecided:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import qrelease as qr
-from qrelease.data.persons_draft import SharedValues
+from qrelease.data.persons_draft import SharedValues, persons_named
 from qrelease.data.schema import load
 
 MISSING = ("", "NA")
@@ -88,3 +88,25 @@ def test_a_panel_with_one_record_a_person_and_year_is_told_what_its_records_diff
     assert "no two records" not in qr.draft(twice, person=qr.Person("nr", 4)), "one that has a year twice"
     few = frame[frame["nr"] < 9]
     assert "no two records" not in qr.draft(few, person=qr.Person("nr", 4)), "by chance"
+
+
+@pytest.mark.parametrize(
+    ("names", "once", "repeated"),
+    [
+        (["id", "Tuna.hid", "hhid", "familyid", "family_id", "Families no", "hh_id", "x.household", "pnr"], True, True),
+        (["nr", "person.nr", "reg_nr"], False, True),
+        (["family", "kid", "schidkn", "hidden", "county_id", "municipality.id", "GemeindeNr", "nrs", ""], False, False),
+    ],
+)
+def test_columns_of_persons_are_known_by_their_names_or_the_last_parts_of_these(names, once, repeated):
+    for name in names:
+        assert persons_named(name, repeated=repeated or once) == (repeated or once), name
+        assert persons_named(name, repeated=False) == (once or name == "person.nr"), name
+
+
+def test_a_draft_leaves_out_what_is_named_as_persons_are_and_says_so_of_what_is_found_as_well():
+    whose, sex, visits = records(300, 4)
+    text = qr.draft(pd.DataFrame({"nr": [*map(int, whose)], "sex": sex, "visits": [*map(int, visits)]}))
+    assert "# - 'nr': its name says that it tells people apart: if so, draft with --person nr" in text
+    assert "By the records such a column may be: 'nr' ('sex' is nearly the same in all records of a value)." in text
+    assert 'name = "nr"' not in text

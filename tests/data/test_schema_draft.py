@@ -625,6 +625,61 @@ def test_a_mark_is_missing_as_it_is_written(write, written):
     assert Table.read(data, text, dialect=Dialect(separator=";")).counts(((0,),))[0][-1] == 7
 
 
+def test_numbers_of_records_are_left_out(write):
+    n = 60
+    columns = {
+        "Unnamed: 0": [*range(1, n + 1)],
+        "at": [*range(n)],
+        "back": [*range(n)][::-1],
+        "later": [*range(9, n + 9)],
+    }
+    frame = pd.DataFrame({**columns, "sex": ["F", "M"] * (n // 2)})
+    found = drafted(frame)
+    assert found.left_out == dict.fromkeys(["Unnamed: 0", "at"], "it numbers the records")
+    assert [entry["name"] for entry in tomllib.loads(found.text)["attribute"]] == ["back", "later", "sex"]
+    in_file = drafted(write(frame.to_csv(index=False), "numbered.csv"))
+    assert in_file.left_out == found.left_out
+    gaps = frame.drop(columns="at")[frame.index % 3 > 0]
+    assert set(drafted(gaps).left_out) == {"Unnamed: 0"}  # it has no name, and its numbers are all different
+    assert not drafted(frame.drop(columns="Unnamed: 0")[:19]).left_out  # so few may be anything
+    assert set(drafted(frame[:19]).left_out) == {"Unnamed: 0"}
+    assert "Unnamed: 0" not in drafted(frame.assign(**{"Unnamed: 0": [1, 2, 3] * 20})).left_out
+    many = pd.DataFrame({"at": range(50_000), "sex": ["F", "M"] * 25_000})
+    assert set(drafted(many).left_out) == set(drafted(many, rows=20_000).left_out) == {"at"}
+
+
+def test_negative_numbers_that_go_on_from_zero_are_values_that_are_asked_about():
+    found = drafted(pd.DataFrame({"age": [-2, -1, 0, 1] * 50, "sex": ["F", "M"] * 100}))
+    entry = tomllib.loads(found.text)["attribute"][0]
+    assert (entry["bins"], "missing" in entry) == ({"start": -2, "stop": 2, "width": 1}, False)
+    assert found.doubts == {"age": ("-2", "-1")}
+    assert "# -2 and -1: values, or do they mean missing?" in found.text
+
+
+def test_days_that_are_written_as_whole_numbers_are_asked_about():
+    days = [f"{day:%Y%m%d}" for day in pd.date_range("1975-01-03", periods=200, freq="W")]
+    told = "# all are days as in 19750103, for 1975-01-03: if they are dates, write them so in the data"
+    assert told in draft(pd.DataFrame({"date": [*map(int, days)]}))
+    assert told not in draft(pd.DataFrame({"date": [*map(int, days), 19750100]}))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "points"),
+    [
+        ([0, 1, 2, 3, 4, 5, 7, 9, 10, 14, 16, 17], 18),
+        ([1, 2, 3, 4, 31], 31),
+        ([0, 1, 2, 3, 32], 0),  # far from the others: more likely a code
+        ([0, 1, 3, 4, 17], 0),  # a gap so early
+        ([2, 3, 4, 5, 20], 0),
+    ],
+)
+def test_a_count_with_gaps_is_one_of_numbers(numbers, points):
+    (entry,) = tomllib.loads(draft(pd.DataFrame({"visits": numbers * 3})))["attribute"]
+    first = numbers[0]
+    expected = ("number", {"start": first, "stop": first + points, "width": 1}) if points else ("category", None)
+    assert (entry["kind"], entry.get("bins")) == expected
+
+
 def test_categories_in_two_spellings_are_asked_about():
     frame = pd.DataFrame({"land": ["NRW", "nrw", "Bayern", "Hessen"] * 20, "sex": ["F", "M"] * 40})
     text = draft(frame)

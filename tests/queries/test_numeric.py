@@ -54,6 +54,13 @@ def test_a_text_means_what_it_says_and_its_spelling_means_the_same(text, fields)
     assert NumericQuestion.spells(text)
 
 
+def test_of_whole_numbers_that_are_listed_as_categories_a_refusal_says_what_the_schema_needs():
+    visits = Domain((Attribute("visits", "category", categories=("0", "1", "17"), ordered=True),))
+    told = "column 'visits' is listed as categories and has no mean.*for a mean the schema needs kind = \"number\" with"
+    with pytest.raises(InvalidInput, match=told):
+        NumericQuestion.parse(visits, "mean:visits")
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -122,13 +122,14 @@ class Databases:
         """The range for queries (k, s) and m; raises `TooLarge` as `check_range` does."""
         check_range(len(queries), queries.shape[1], records)
         order = np.arange(queries.shape[1])
+        entries = _Entries.of(queries)
         ends: list[tuple[int, int, int]] = []
         children: list[list[int]] = []
         leaves: list[tuple[int, int, int]] = []  # begin, parent, side of each atom
         waiting = [(-len(order), 0, len(order), -1, 0)]
         while waiting:
             _, begin, end, parent, side = heapq.heappop(waiting)
-            first = _first_half(queries[:, order[begin:end]])
+            first = _first_half(entries, order[begin:end])
             if first is None:
                 leaves.append((begin, parent, side))
                 continue
@@ -205,13 +206,14 @@ class Databases:
     @cached_property
     def _spans(self) -> _Spans:
         """How the least and the largest entry of each query in a half differ from those in the block."""
-        ordered = self.queries[:, self.order]
-        low, high = np.empty((2, len(self.ends), 2, len(self.queries)), np.int64)
-        for i, (begin, middle, end) in enumerate(self.ends.tolist()):
-            block = ordered[:, begin:end]
-            for half, part in enumerate([ordered[:, begin:middle], ordered[:, middle:end]]):
-                low[i, half] = part.min(axis=1) - block.min(axis=1)
-                high[i, half] = part.max(axis=1) - block.max(axis=1)
+        low, high = (np.empty((len(self.ends), 2, len(self.queries)), np.int64) for _ in range(2))
+        for found, extreme in ((low, np.minimum), (high, np.maximum)):
+            whole = np.empty((len(self.ends), len(self.queries)), np.int64)
+            for i in reversed(range(len(self.ends))):  # a block after its halves, which are later blocks, or atoms
+                for half, child in enumerate(self.children[i].tolist()):
+                    found[i, half] = whole[child] if child >= 0 else self._columns[-1 - child]
+                whole[i] = extreme(found[i, 0], found[i, 1])
+                found[i] -= whole[i]
         return _Spans(self.records * self.queries.min(axis=1), self.records * self.queries.max(axis=1), low, high)
 
     @cached_property
@@ -239,25 +241,73 @@ class _Spans(NamedTuple):
     high: Ints
 
 
-def _first_half(block: Ints) -> npt.NDArray[np.bool_] | None:
-    """Which cells of a block (k, c) make its first half, (c,); None if no query tells them apart.
+class _Entries(NamedTuple):
+    """Queries, those with entries 0 and 1 by where these are 1: of whole marginals each cell is in few.
+
+    counting  (k,) which queries have no entries but 0 and 1
+    begins    (s + 1,) where those begin in `within` that a cell is in
+    within    the numbers of these queries
+    others    (j, s) the queries with other entries
+    """
+
+    counting: npt.NDArray[np.bool_]
+    begins: Ints
+    within: Ints
+    others: Ints
+
+    @classmethod
+    def of(cls, queries: Ints) -> _Entries:
+        """Of queries (k, s)."""
+        counting = queries.max(axis=1) <= 1
+        cells, found = np.nonzero(queries[counting].T)
+        begins = np.searchsorted(cells, np.arange(queries.shape[1] + 1))
+        return cls(counting, begins, np.flatnonzero(counting)[found], queries[~counting])
+
+    def ones(self, block: Ints) -> tuple[Ints, Ints]:
+        """Where entries are 1 in a block: queries, and the places of the cells in the block."""
+        sizes = self.begins[block + 1] - self.begins[block]
+        skipped = self.begins[block] - (sizes.cumsum() - sizes)
+        return self.within[np.arange(sizes.sum()) + np.repeat(skipped, sizes)], np.repeat(np.arange(len(block)), sizes)
+
+
+def _first_half(entries: _Entries, block: Ints) -> npt.NDArray[np.bool_] | None:
+    """Which cells of a block (c,) make its first half, (c,); None if no query tells them apart.
 
     Those below the median of a query: of the queries that cut most evenly, the one that leaves the least spread of all.
+    Of entries 0 and 1 the zeros are below it, whatever the median is.
     """
-    varying = np.flatnonzero(block.min(axis=1) < block.max(axis=1))
+    of, where = entries.ones(block)
+    below = len(block) - np.bincount(of, minlength=len(entries.counting))  # cells (k,) below the median
+    rows = entries.others[:, block]
+    other_cuts: npt.NDArray[np.bool_] = rows <= np.minimum(np.median(rows, axis=1), rows.max(axis=1) - 1)[:, None]
+    if len(rows):
+        below[~entries.counting] = np.count_nonzero(other_cuts, axis=1)
+    varying = np.flatnonzero((below > 0) & (below < len(block)))
     if not varying.size:
         return None
-    rows = block[varying]
-    cuts: npt.NDArray[np.bool_] = rows <= np.minimum(np.median(rows, axis=1), rows.max(axis=1) - 1)[:, None]
-    even = np.argsort(np.abs(cuts.mean(axis=1) - 0.5), kind="stable")[:TRIED_QUERIES]
+    even = varying[np.argsort(np.abs(below[varying] / len(block) - 0.5), kind="stable")[:TRIED_QUERIES]]
     apart: dict[bytes, npt.NDArray[np.bool_]] = {}
     for i in even:  # many queries cut a small block alike
-        apart.setdefault((cuts[i] ^ cuts[i, 0]).tobytes(), cuts[i])
-    return min(apart.values(), key=lambda cut: _spread(rows, cut))
+        if entries.counting[i]:
+            cut = np.ones(len(block), np.bool_)
+            cut[where[of == i]] = False
+        else:
+            cut = other_cuts[np.count_nonzero(~entries.counting[:i])]
+        apart.setdefault((cut ^ cut[0]).tobytes(), cut)
+    if len(apart) == 1:
+        return next(iter(apart.values()))
 
+    def spread(first: npt.NDArray[np.bool_]) -> int:
+        """How much the queries vary in each half, times its cells."""
+        found = 0
+        for half in (first, ~first):
+            size = int(np.count_nonzero(half))
+            ones = np.bincount(of[half[where]], minlength=len(entries.counting))
+            varies = int(np.count_nonzero((ones > 0) & (ones < size)))
+            found += size * (varies + (int(np.ptp(rows[:, half], axis=1).sum()) if len(rows) else 0))
+        return found
 
-def _spread(rows: Ints, first: npt.NDArray[np.bool_]) -> int:
-    return sum(int(np.ptp(half, axis=1).sum()) * half.shape[1] for half in (rows[:, first], rows[:, ~first]))
+    return min(apart.values(), key=spread)
 
 
 def _height(children: Ints) -> int:

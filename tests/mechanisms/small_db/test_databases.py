@@ -12,7 +12,15 @@ from worlds import PROPERTY, coded
 
 from qrelease._util.multisets import range_size
 from qrelease.errors import TooLarge
-from qrelease.mechanisms.small_db.databases import MAX_RANGE, MAX_RECORDS, Bounds, Databases, check_range, largest_size
+from qrelease.mechanisms.small_db.databases import (
+    MAX_RANGE,
+    MAX_RECORDS,
+    TRIED_QUERIES,
+    Bounds,
+    Databases,
+    check_range,
+    largest_size,
+)
 from qrelease.queries.dense import dense
 from qrelease.queries.workload import Workload
 
@@ -99,3 +107,29 @@ def test_ranges_that_do_not_fit_are_refused():
         check_range(1 << 12, 1 << 11, 1)
     with pytest.raises(TooLarge, match="at most 2\\^62"):
         Databases.over(np.ones((1, 2), np.int64), MAX_RECORDS + 1)
+
+
+def halved_by_medians(block):
+    """Which cells of a block (k, c) make its first half, by the medians of all queries themselves."""
+    rows = block[block.min(axis=1) < block.max(axis=1)]
+    if not len(rows):
+        return None
+    cuts = [row <= min(np.median(row), row.max() - 1) for row in rows]
+    cuts = sorted(cuts, key=lambda cut: abs(cut.mean() - 0.5))[:TRIED_QUERIES]
+    return min(cuts, key=lambda cut: sum(int(np.ptp(rows[:, h], axis=1).sum()) * h.sum() for h in (cut, ~cut)))
+
+
+@given(st.integers(0, 2**32), st.sampled_from([2, 3, 300]), st.floats(0, 1))
+@PROPERTY
+def test_blocks_are_halved_below_a_median_of_the_query_that_leaves_the_least_spread(seed, entries, dense_part):
+    rng = np.random.default_rng(seed)
+    k, s = rng.integers(1, 2 * TRIED_QUERIES), rng.integers(1, 12)
+    queries = (rng.random((k, s)) < dense_part) * rng.integers(1, rng.choice([2, entries], k)[:, None], (k, s))
+    databases = Databases.over(queries, 2)
+    ordered = queries[:, databases.order]
+    for begin, middle, end in databases.ends:
+        block = ordered[:, begin:end]
+        first = halved_by_medians(block)
+        assert first.tolist() == [True] * (middle - begin) + [False] * (end - middle)
+    for begin, end in itertools.pairwise(databases.atoms):
+        assert halved_by_medians(ordered[:, begin:end]) is None
