@@ -48,7 +48,7 @@ def test_marginals_on_columns_that_are_unknown_or_repeated(columns, words):
         (MaxEnt(), Workload.marginals(DOMAIN, 1), ApproxDP(1e-15, 1e-18), "noise beyond|epsilon|delta"),
         (Matrix(), Workload.marginals(WIDE, 2), COST, "at most 1,024 combinations of values"),
         (Matrix(), Workload.marginals(DOMAIN, 1), PureDP(1.0), "needs a delta"),
-        (Auto(), Workload.marginals(DOMAIN, 1), PureDP(1e-300), "noise beyond"),
+        (Auto(), Workload.marginals(DOMAIN, 1), PureDP(1e-45), "noise beyond"),
         (Auto(), Workload.marginals(coded(3, 4), 1), COST, "another domain"),
     ],
     ids=lambda x: getattr(x, "name", None),

@@ -15,7 +15,8 @@ def test_what_is_stored_is_of_these_cases(part):
 
 @pytest.mark.parametrize(("part", "case"), CASES, ids=[f"{part}: {case}" for part, case in CASES])
 def test_nothing_has_changed(part, case):
-    same = part != "releases" or arithmetic() == make.arithmetic_of_releases()
+    # Some fits multiply larger matrices than `arithmetic` does: in which order they add depends on the caches, too.
+    same = part != "releases" or (arithmetic() == make.arithmetic_of_releases() and "maximum entropy" not in case)
     assert (differences if same else near)(make.stored(part)[case], make.found(part, case)) == []
 
 

@@ -374,7 +374,8 @@ class Posterior:
             left -= float(group.queries.cells) * min(group.queries.cells, SOLVER.own_cells) ** 2
             if left < 0:
                 break
-            found[place] = self._by_itself(group)
+            if group.axes:
+                found[place] = self._by_itself(group)
         return np.concatenate(found)
 
     def _by_itself(self, group: Group) -> Floats:

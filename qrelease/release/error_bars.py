@@ -21,22 +21,29 @@ Bars = Callable[[Workload], tuple[Floats, Floats]]
 _MAX_ENTRIES = 1 << 22  # of explicit queries whose margins are looked at
 
 
-def published(workload: Workload, answers: Floats, model: Floats, noisy: Floats, widths: Floats, bars: Bars) -> Floats:
+def published(
+    workload: Workload, answers: Floats, model: Floats, noisy: Floats, widths: Floats, bars: Bars, total: float
+) -> Floats:
     """Half-widths (k,) of 95 % error bars around the answers (k,) that are published: one for each.
 
     Where the model knows its own error, that. Else, where there is an unbiased noisy answer, as far as its error bar
     reaches (`_to_measured`). Else the truth lies between 0 and what the margins allow, the measured ones with fewer
-    columns; a query that nothing bounds has NaN.
+    columns; a query that nothing bounds has NaN. No bar of a count reaches further than to 0 and to all records.
 
     model          (k,) of the model, NaN where it cannot tell
     noisy, widths  (k,) as `bars` gives them for this workload
     bars           for other workloads, and so for margins
+    total          the records of the model
     """
     found = np.where(np.isnan(model), _to_measured(workload, answers, noisy, widths), model)
     unknown = np.isnan(found)
     if unknown.any():
         most = _limits(workload, unknown, bars)
         found[unknown] = np.where(np.isinf(most), np.nan, np.maximum(answers, most - answers))[unknown]
+    counts = np.repeat([g.queries.bounded for g in workload.groups], np.diff(workload.bounds))
+    if (counts & (found > np.maximum(answers, total - answers))).any():
+        most = _upper(*bars(Workload(workload.domain, (RECORDS,))), 1)[0]
+        found = np.where(counts, np.minimum(found, np.maximum(answers, most - answers)), found)
     return found
 
 

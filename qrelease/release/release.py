@@ -593,7 +593,7 @@ class Release:
         model = np.full(len(asked), np.nan)
         if isinstance(self.synopsis, SelfAssessed):
             model = self.synopsis.model_bars(asked)
-        bars = published(asked, answers, model, noisy, widths, self._margin_bars)
+        bars = published(asked, answers, model, noisy, widths, self._margin_bars, self.synopsis.total)
         return PublishedCounts(answers, noisy, widths, bars)
 
     def _measured_alone(self, asked: Workload) -> PublishedCounts:

@@ -230,9 +230,24 @@ def test_a_bar_that_is_cut_off_at_0_holds_whenever_that_of_the_noisy_count_does(
     asked, width, narrower = Workload.marginals(domain, [["a"]]), 3.0, 0
     for noisy in np.arange(-8.0, 9.0):
         for answer in np.arange(-2.0, 9.0):
-            (bar,) = published(asked, np.array([answer]), nothing, np.array([noisy]), np.array([width]), None)
+            (bar,) = published(asked, np.array([answer]), nothing, np.array([noisy]), np.array([width]), None, np.inf)
             truths = np.arange(max(noisy - width, 0), noisy + width + 1)
             assert (np.abs(truths - answer) <= bar).all()
             assert bar <= abs(answer - noisy) + width
             narrower += bar < abs(answer - noisy) + width
     assert narrower > 20
+
+
+def test_no_bar_reaches_beyond_all_records():
+    """A count is at least 0 and at most that of all records, whatever noise a condition on many columns has."""
+    domain = Domain.coded({"a": 2, "b": 2})
+    asked = Workload.marginals(domain, [["a", "b"]])
+    answers, wide, nothing = np.array([50.0, 20.0, 20.0, 110.0]), np.full(4, 900.0), np.full(4, np.nan)
+
+    def bars(other):  # 100 records, within 10
+        assert other.groups[0].axes == ()
+        return np.full(len(other), 100.0), np.full(len(other), 10.0)
+
+    assert published(asked, answers, wide, nothing, nothing, bars, 100.0).tolist() == [60.0, 90.0, 90.0, 110.0]
+    narrow = np.array([5.0, 90.0, 95.0, 900.0])
+    assert published(asked, answers, narrow, nothing, nothing, bars, 100.0).tolist() == [5.0, 90.0, 90.0, 110.0]

@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 
 from qrelease.data.domain import Domain
-from qrelease.errors import QReleaseError
+from qrelease.errors import InvalidInput, TooLarge
 from qrelease.evaluation.audit.features import Named, leaves
 from qrelease.inference.measurement import Measurement
 from qrelease.inference.number_tables import MeasuredSums
@@ -97,7 +97,10 @@ class Contents:
         if kind is None or kind not in self._refusing:
             try:
                 cells = synopsis.answer(self._universe).tolist()
-            except QReleaseError:  # it answers nothing but what it was asked, in the package for public reasons
+            except (
+                InvalidInput,
+                TooLarge,
+            ):  # it answers nothing but what it was asked, in the package for public reasons
                 if kind is not None:
                     self._refusing.add(kind)
             else:

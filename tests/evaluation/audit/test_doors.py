@@ -238,7 +238,8 @@ def test_a_command_that_leaks_is_convicted(leak, path, tmp_path):
     script.write_text(
         "import sys\nfrom qrelease.release import curator, writer\nfrom qrelease.apps.cli import main\n"
         "made, save = curator.Curator.__init__, writer.save\n"
-        "def init(self, given, *rest):\n    global table\n    table = given\n    made(self, given, *rest)\n"
+        "def init(self, given, *rest, **named):\n    global table\n    table = given\n"
+        "    made(self, given, *rest, **named)\n"
         f"def saved(release, folder, *rest, **named):\n    {leak}\n    return save(release, folder, *rest, **named)\n"
         "curator.Curator.__init__, writer.save = init, saved\nsys.exit(main())\n"
     )

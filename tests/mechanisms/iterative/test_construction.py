@@ -629,7 +629,7 @@ REFUSED = [
     (IterativeConstruction(), PureDP(1e-15), "noise beyond"),
     (IterativeConstruction(), ZCDP(1e-30), "noise beyond"),
     (IterativeConstruction(distinguisher=PerturbedLeader(ConjunctionOracle())), PureDP(1e-15), "noise beyond"),
-    (IterativeConstruction(), PureDP(1e-320), "smallest float|noise beyond"),
+    (IterativeConstruction(), PureDP(1e-45), "smallest float|noise beyond"),
     (IterativeConstruction(), 1.0, "the cost must be"),
     (IterativeConstruction(MedianRule(Listed((WeightedRecords(coded(2), np.array([0]), np.ones(1), 1.0),)), 0.1)),
      PureDP(1.0), "another domain"),
