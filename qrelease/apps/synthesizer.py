@@ -233,8 +233,9 @@ class Synthesizer:
                     with elapsed("fitting"):
                         release = paid.release()
                     writer.save(release, part)
-                    paid.complete(release, self.folder, checksums.read_hashes(part))
-                paid.finish(release, checksums.read_hashes(Path(self.folder)))
+                    hashes = checksums.read_hashes(part)
+                    paid.complete(release, self.folder, hashes)
+                paid.finish(release, hashes)
                 self.release_ = release
         self._kind = _kind(frame)
         self.notes_ = self.release_.notes

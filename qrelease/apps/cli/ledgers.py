@@ -122,9 +122,11 @@ def place_of(arguments: argparse.Namespace) -> str:
     """Where the records are, by public names: of several tables that share a ledger each has a place of its own.
 
     A file is named without its suffixes, as its dataset is, and seen from the ledger's folder, as both may be moved
-    together. The query and the parent, where there are any, are a part of it.
+    together; an address is named without what may be secret in it. The query and the parent, where there are any, are a
+    part of it.
     """
-    from qrelease.data.sources.files import dataset_name, is_pattern
+    from qrelease.data.sources.files import dataset_name, is_pattern, is_server
+    from qrelease.data.sources.stores import public_name
 
     if arguments.insecure_seed is not None and arguments.ledger is None:  # in memory, where nothing is resumed
         return ""
@@ -134,8 +136,11 @@ def place_of(arguments: argparse.Namespace) -> str:
         folder = data.parent.resolve() if many else data.resolve().parent
         if isinstance(ledger, Path):
             folder = Path(os.path.relpath(folder, ledger.resolve().parent))
-        data = folder / (data.name if many else dataset_name(data))
-    return " ".join([str(data), *map(repr, filter(None, map(str, (arguments.query or "", arguments.parent or ""))))])
+        place = str(folder / (data.name if many else dataset_name(data)))
+    else:
+        place = dataset_of(arguments) if is_server(data) else public_name(data)
+    parent = public_name(arguments.parent) if isinstance(arguments.parent, str) else arguments.parent
+    return " ".join([place, *(repr(str(part)) for part in (arguments.query, parent) if part)])
 
 
 def told_of_rows(curator: Curator) -> Curator:

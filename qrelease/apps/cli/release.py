@@ -301,8 +301,9 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
                 left_out = _saved(release, folder, out, arguments)
                 if key is not None:
                     checksums.sign(folder, key)
-            paid.complete(release, out, checksums.read_hashes(folder))
-        paid.finish(release, checksums.read_hashes(out))  # there is nothing more to go on with
+            hashes = checksums.read_hashes(folder)
+            paid.complete(release, out, hashes)
+        paid.finish(release, hashes)  # there is nothing more to go on with
         del arguments.charged
         _tell(arguments, release, out, left_out)
         if arguments.insecure_seed is None or arguments.ledger:

@@ -427,7 +427,8 @@ def test_maxent_over_too_large_a_universe_says_why_there_is_no_table(
     assert "no synthetic.csv: the universe has 2^55 cells and a histogram holds" in capsys.readouterr().out
     with (folder / "out" / "answers.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert all(row["noisy"] and row["error_95"] == row["model_95"] for row in rows)
+    # Or less: of so few records the noise may reach beyond all of them, and no bar does.
+    assert all(row["noisy"] and float(row["model_95"]) <= float(row["error_95"]) for row in rows)
 
 
 @pytest.mark.parametrize("asked", [["--weighted"], ["--rows", "9"]], ids=lambda options: options[0])
