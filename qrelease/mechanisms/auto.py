@@ -140,10 +140,16 @@ class Prediction:
         """The error in words; empty where there is none."""
         return "" if self.error is None else f"answers off by about {rounded(self.error)} records (root mean square)"
 
-    @property
-    def briefly(self) -> str:
-        """The mechanism and its error; that of many empty cells says little, so what share of records it is, too."""
-        share = "" if self.l1 is None else f"; {min(self.l1 / 2, 1):.2g} of a marginal's records are in another cell"
+    def briefly(self, fewer: float = 1.0) -> str:
+        """The mechanism and its error; that of many empty cells says little, so what share of records it is, too.
+
+        fewer  how many records there are, over how many it was predicted for
+        """
+        share = (
+            ""
+            if self.l1 is None
+            else f"; {min(self.l1 / 2 / fewer, 1):.2g} of a marginal's records are in another cell"
+        )
         return f"{self.mechanism}: {self.figures + share if self.figures else self.why}"
 
     def __str__(self) -> str:
@@ -179,7 +185,10 @@ def explained(parameters: Mapping[str, Any], *, briefly: bool = False) -> str:
     """
     found = [Prediction(**p) for p in parameters["predictions"]]
     if briefly:
-        return next(f"chosen {p.briefly}" for p in found if p.mechanism == parameters["chosen"])
+        fewer = 1.0
+        if "records" in parameters and "predicted_for" in parameters:  # a small table has fewer than were planned for
+            fewer = min(max(parameters["records"], 1.0) / parameters["predicted_for"], 1.0)
+        return next(f"chosen {p.briefly(fewer)}" for p in found if p.mechanism == parameters["chosen"])
     lines = [f"{'chosen' if p.mechanism == parameters['chosen'] else 'not'} {p}" for p in found]
     return "\n".join([*lines, *([f"to choose: {parameters['to_choose']}"] if "to_choose" in parameters else [])])
 
@@ -264,7 +273,7 @@ class Auto:
         found = choose(workload, likely, rest, private.neighbours, table=self.table)
         result = found.mechanism.release(private, workload, found.cost)
         spent = "the cost of counting the records" if counted else "nothing was spent"
-        choices = {**result.choices, **found.told, "to_choose": spent}
+        choices = {**result.choices, **found.told, "predicted_for": likely, "to_choose": spent}
         return MechanismResult(result.synopsis, (*counted, *result.measurements), choices, result.constrained)
 
 

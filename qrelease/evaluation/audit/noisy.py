@@ -64,6 +64,7 @@ _MANIFEST: Final = (
     Field("measurements/*/multiplier", "planned for a noisy number of records", ("maxent", "records"), _ADD_REMOVE),
     Field("measurements/*/noise/scale", "planned for a noisy number of records", ("maxent", "records"), _ADD_REMOVE),
     Field("parameters/error", "what the plan for a noisy number of records expects", ("maxent", "auto"), _ADD_REMOVE),
+    Field("parameters/predicted_for", "the number of records with noise", ("auto",), _ADD_REMOVE, coarse=True),
     Field("parameters/predictions/*/error", "predicted for a noisy number of records", ("auto",), _ADD_REMOVE),
     Field("parameters/predictions/*/l1", "predicted for a noisy number of records", ("auto",), _ADD_REMOVE),
     Field("measurements/*", "chosen with noise, until that says so", ("mwem", "iterative"), appears=True, coarse=True),
