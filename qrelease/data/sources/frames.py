@@ -206,6 +206,10 @@ class FrameReader:
         except nw.exceptions.DuplicateError as error:
             raise InvalidInput(f"the frame has a column twice: {' '.join(str(error).split())}") from None
         self.header: tuple[str, ...] = tuple(map(str, self._columns))
+        index = nw.maybe_get_index(self._frame)
+        named = () if index is None else tuple(str(name) for name in index.names if name is not None)
+        self.index = tuple(name for name in named if name not in self.header)
+        """The names of the index of a pandas frame, which is no column and is not read."""
 
     def check_header(self, known: Collection[str] = ()) -> None:
         """Nothing separates the names of a frame."""
