@@ -117,6 +117,17 @@ class SchemaCheck:
         A sentence about whose the records are; empty where the unit is a record.
     keyless : int
         How many records have no key of a person, and no mark of nobody.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import qrelease as qr
+    >>> sex = qr.Attribute("sex", "category", categories=("F", "M"))
+    >>> found = qr.check(pd.DataFrame({"sex": ["F", "M", "Q"]}), qr.Domain((sex,)))
+    >>> found
+    SchemaCheck(sex; the counts are private: print shows them)
+    >>> found.holds, dict(found.columns[0].refused)
+    (False, {'Q': 1})
     """
 
     records: int
@@ -138,7 +149,8 @@ class SchemaCheck:
         return f"{CAUTION}\n{self.told}"
 
     def __repr__(self) -> str:
-        return f"SchemaCheck(of {len(self.columns)} columns; what it counts is private: print shows it)"
+        names = ", ".join(column.name for column in self.columns)
+        return f"SchemaCheck({names}; the counts are private: print shows them)"
 
     @property
     def told(self) -> str:
