@@ -11,6 +11,8 @@ from qrelease.apps.two_tables import release_linked as release_linked
 from qrelease.data.attribute import Attribute as Attribute
 from qrelease.data.domain import Domain as Domain
 from qrelease.data.person import Person as Person
+from qrelease.data.schema_check import SchemaCheck as SchemaCheck
+from qrelease.data.schema_check import check as check
 from qrelease.data.schema_draft import draft as draft
 from qrelease.data.sources import spark as spark
 from qrelease.data.table import Table as Table
@@ -23,6 +25,7 @@ from qrelease.errors import QReleaseError as QReleaseError
 from qrelease.errors import RowsChangedWarning as RowsChangedWarning
 from qrelease.errors import ServiceError as ServiceError
 from qrelease.errors import TooLarge as TooLarge
+from qrelease.errors import WeakCostWarning as WeakCostWarning
 from qrelease.evaluation.audit import audit as audit
 from qrelease.evaluation.audit import audit_mechanism as audit_mechanism
 from qrelease.evaluation.evaluate import evaluate as evaluate

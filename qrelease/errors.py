@@ -139,3 +139,17 @@ class RowsChangedWarning(UserWarning):
     >>> issubclass(qr.RowsChangedWarning, UserWarning)
     True
     """
+
+
+class WeakCostWarning(UserWarning):
+    """A cost with an epsilon above 20, which promises next to nothing, is about to be charged to a ledger that is kept.
+
+    Who means it can silence it by `warnings.simplefilter("ignore", qr.WeakCostWarning)`; the command line asks for
+    `--weak`.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> issubclass(qr.WeakCostWarning, UserWarning)
+    True
+    """

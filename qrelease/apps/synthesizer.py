@@ -222,7 +222,6 @@ class Synthesizer:
             else:
                 _check_records(mechanism, self._workload(table.domain))
             if self.folder is None:
-                self._warn_of_another(curator, mechanism, cost)
                 paid = self._paid(curator, table, mechanism, cost, entropy)
                 with elapsed("fitting"):
                     self.release_ = paid.release()
@@ -335,17 +334,6 @@ class Synthesizer:
         if not known:
             curator.ledger.check(cost)
 
-    def _warn_of_another(self, curator: Curator, mechanism: Mechanism, cost: Cost) -> None:
-        """Before the charge, as a cell of a notebook is soon run twice; of changed records the curator warns."""
-        if curator.domain.undecided or isinstance(mechanism, type) or not isinstance(mechanism, Mechanism):
-            return
-        if curator.has_released(mechanism, self._workload(curator.domain), cost) and curator.notice is None:
-            warnings.warn(
-                f"the ledger has a release of these arguments from these records already, and {cost} is charged once"
-                " more: with a folder, a release is kept and taken from there",
-                stacklevel=callers.level(),
-            )
-
     def _together(self, mechanism: Mechanism, cost: Cost) -> bool:
         """Whether a schema is learned in one account of ρ with its release."""
         return not self.numbers and releases_in_rho(mechanism) and not is_pure(cost)
@@ -377,8 +365,11 @@ class Synthesizer:
                 stacklevel=callers.level(),
             )
         viewed = Curator(table.viewed(learned.domain), curator.ledger, entropy, place=curator.place)
-        # Of changed records it was told before the schema was learned.
-        return viewed.pay(mechanism, self._workload(learned.domain), left, changed_rows=True, learned=learned)
+        # Of changed records it was told before the schema was learned, and of an equal charge where one paid for both.
+        asked = self._workload(learned.domain)
+        if learned.left is None and not changed_rows:
+            viewed.warn_of_equal(mechanism, asked, left)
+        return viewed.pay(mechanism, asked, left, changed_rows=True, learned=learned)
 
     def _opened(self, closing: ExitStack) -> Ledger:
         """The ledger, which is closed with the stack where its path was given."""

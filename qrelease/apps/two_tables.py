@@ -134,11 +134,13 @@ def release_linked(
             left.append(part)
     if left:
         ledger.check(cost if len(left) > 1 else left[0])
-    for curator in (
-        () if changed_rows else curators
-    ):  # of both before the first is charged, which counts as an earlier one
-        if curator.notice is not None:
-            warnings.warn(curator.notice, RowsChangedWarning, stacklevel=callers.level())
+    # Of both before the first is charged, which counts as an earlier one.
+    notices = [] if changed_rows else [curator.notice for curator in curators if curator.notice is not None]
+    for notice in notices:
+        warnings.warn(notice, RowsChangedWarning, stacklevel=callers.level())
+    if not (again or changed_rows or notices):
+        for curator, asked, part in zip(curators, workloads, parts, strict=True):
+            curator.warn_of_equal(mechanism, asked, part)
     payments = [
         curator.payment(mechanism, asked, part, again=again, changed_rows=True)
         for curator, asked, part in zip(curators, workloads, parts, strict=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
+from calendar import monthrange
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, final
 
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 _MAX_LISTED_CELLS = 2  # so many ordered cells without edges are listed, more are a range
 _ONES = re.compile("1+")
+_PERIOD = re.compile(r"([1-9]\d{3})(?:-(0[1-9]|1[0-2]))?")  # a year, or a month of one
 _TRUTHS = ("true", "false")  # one value each, as records are read, in capitals or not: see `spelling.meaning`
+_MAX_COMPARED = 1 << 12  # categories that are compared with the words of a condition
+_MAX_BEGIN = 256  # characters of it
 _MOST_LISTED = 30  # categories of which a message names all
 _FEW_LISTED = 8  # those near a text, or the first, that it names of more
 
@@ -80,6 +84,37 @@ def run_texts(attribute: Attribute, *, prefixes: bool) -> Iterator[str]:
 def how_to_ask_for_missing(name: str) -> str:
     """What is said of a condition on a column that seems to mean missing values and is none."""
     return f"; for missing values write {name_text(name)} is missing"
+
+
+def how_to_ask_for_period(attribute: Attribute, text: str) -> str:
+    """What is said of a year, or a month of one, that stands where a column of dates needs a date; else nothing."""
+    period = _PERIOD.fullmatch(text) if attribute.kind == "date" else None
+    if period is None:
+        return ""
+    year, month = int(period[1]), int(period[2] or 0)
+    first, last = f"{text}-01" if month else f"{text}-01-01", f"{text}-{monthrange(year, month or 12)[1]}"
+    last = last if month else f"{text}-12-31"
+    name = name_text(attribute.name)
+    return f"; for all of {text} write {name} in {first}..{last}, for what was before {name} < {first}"
+
+
+def several_words(attribute: Attribute, text: str) -> str:
+    """The longest category of several words that a text begins with, whatever its capitals and spaces; else nothing."""
+    if len(attribute.categories) > _MAX_COMPARED:  # others wait for a server meanwhile
+        return ""
+    begin = " ".join(text[:_MAX_BEGIN].split()).lower() + " "
+    fitting = (c for c in attribute.categories if " " in c and _begins(begin, " ".join(c.split()).lower()))
+    return max(fitting, key=len, default="")
+
+
+def _begins(text: str, words: str) -> bool:
+    return bool(words) and text.startswith(words) and not text[len(words)].isalnum()
+
+
+def listed_bare(texts: Sequence[str]) -> str:
+    """Some values as conditions list them, in parentheses, in quotes where these are needed."""
+    plain = (text if _BARE_NAME.fullmatch(text) and text.lower() not in KEYWORDS else _quoted(text) for text in texts)
+    return f"({', '.join(plain)})"
 
 
 def _perhaps_missing(attribute: Attribute, value: WrittenValue) -> str:
@@ -287,6 +322,7 @@ def _position(attribute: Attribute, value: WrittenValue) -> float | Fraction:
         kind = "a whole number" if attribute.integer or attribute.kind == "coded" else kind
         raise InvalidInput(
             f"attribute {attribute.name!r} needs {kind}, got {value.text!r}{_perhaps_missing(attribute, value)}"
+            f"{how_to_ask_for_period(attribute, value.text)}"
         )
     return number
 

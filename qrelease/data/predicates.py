@@ -52,6 +52,14 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
+_WORDS = {"&": "and", "|": "or", "!": "not", "~": "not"}
+"""What is written in place of signs of other languages."""
+
+_SIGNS = {("=", ">"): ">=", ("=", "<"): "<=", ("<", ">"): "!=", ("==", "="): "="}
+"""The same of two signs that are none together."""
+
+_MAX_SHOWN = 60  # characters of a list in a message
+
 _QUESTION = re.compile(r"\s*\w+\s*(?:\([^)]*\))?\s*:")
 
 
@@ -255,8 +263,8 @@ def _tokens(text: str) -> Iterator[_Token]:
             start = len(text) - len(text[place:].lstrip())
             wrong = "a quote that is not closed" if text[start] in "'\"`" else f"the character {text[start]!r}"
             raise InvalidInput(
-                f"condition, position {start + 1}: {wrong}; a value with spaces or signs goes in single quotes, as in"
-                " region = 'St. Pauli', and such a name in double ones"
+                f"condition, position {start + 1}: {wrong}{_instead(text, start)}; a value with spaces or signs goes in"
+                " single quotes, as in region = 'St. Pauli', and such a name in double ones"
             )
         kind = str(match.lastgroup)
         found = match.group(kind)
@@ -268,6 +276,18 @@ def _tokens(text: str) -> Iterator[_Token]:
         yield kind, found, position
         place = match.end()
     yield "end", "", len(text) + 1
+
+
+def _instead(text: str, start: int) -> str:
+    """What is written here in place of a character that other languages have; empty for others."""
+    if word := _WORDS.get(text[start]):
+        return f"; write {word}"
+    inside, bracket, _ = text[start + 1 :].partition("]")
+    if text[start] not in "[]":
+        return ""
+    items = [item.strip().strip("'\"") for item in inside.split(",")] if text[start] == "[" and bracket else []
+    listed = conditions.listed_bare(items) if items and len(inside) <= _MAX_SHOWN else "(a, b)"
+    return f"; a list goes in parentheses: write in {listed}"
 
 
 @final
@@ -283,13 +303,14 @@ class _Parser:
             )
         self.patterns: dict[tuple[str, str], int] = {}
         self.compared = 0
+        self.last: tuple[Attribute, str, int] | None = None  # whose value was read last, bare, and where it begins
         self.rest = iter(list(_tokens(text)))  # a text with a wrong character is told so before anything else
         self.now = next(self.rest)
 
     def whole(self) -> _Node:
         node = self._condition(0)
         if self.now[0] != "end":
-            self._fail("'and', 'or' or the end")
+            self._fail("'and', 'or' or the end", self._about_words())
         return node
 
     def _take(self, *texts: str) -> str | None:
@@ -331,6 +352,14 @@ class _Parser:
         )
         begun = [(len(text), code) for code, text in signed if kind == "sign" and rest.startswith(text)]
         return f": did you mean {conditions.cell_text(attribute, max(begun)[1])}?" if begun else ""
+
+    def _about_words(self) -> str:
+        """How the value that was read last is written, where it is the first word of a category of several; or ''."""
+        if self.last is None:
+            return ""
+        attribute, _, position = self.last
+        meant = conditions.several_words(attribute, self.text[position - 1 :])
+        return f": did you mean {quoted(meant)}? A value of several words goes in quotes" if meant else ""
 
     def _condition(self, depth: int) -> _Node:
         clauses = [self._clause(depth)]
@@ -381,7 +410,12 @@ class _Parser:
 
     def _test(self, attribute: Attribute, start: int) -> int:
         """The cells that what follows a column's name allows."""
+        before = self.now[2]
         operator = self._take("=", "==", "!=", "<", "<=", ">", ">=")
+        signs = operator or "", self.now[1]
+        joined = self.now[0] == "sign" and self.now[2] == before + len(signs[0])
+        if joined and (meant := _SIGNS.get(signs)) and not self._about_quotes(attribute):
+            raise InvalidInput(f"condition, position {before}: {''.join(signs)} is no comparison: write {meant}")
         if operator in ("=", "==", "!="):
             cells = self._cells(start, conditions.equal_to, attribute, self._value(attribute))
             return cells ^ conditions.everything(attribute) if operator == "!=" else cells
@@ -433,14 +467,15 @@ class _Parser:
             if self._take(close):
                 return cells
             if not self._take(","):
-                self._fail(f"',' or '{close}'")
+                self._fail(f"',' or '{close}'", self._about_words())
 
     def _item(self, attribute: Attribute, start: int, *, need_range: bool = False) -> int:
         value = self._value(attribute)
         if self._take(".."):
             return self._cells(start, conditions.between, attribute, value, self._value(attribute))
         if need_range:
-            self._fail("'..', or a set in braces after 'in'")
+            more = conditions.how_to_ask_for_period(attribute, value.text) or self._about_words()
+            self._fail("'..', or a set in braces after 'in'", more)
         return self._cells(start, conditions.equal_to, attribute, value)
 
     def _value(self, attribute: Attribute) -> WrittenValue:
@@ -448,6 +483,7 @@ class _Parser:
         if kind not in ("bare", "quoted", "name"):
             more = self._about_missing(attribute) or self._about_quotes(attribute)
             self._fail("a value (one with spaces or signs goes in quotes)", more)
+        self.last = (attribute, text, self.now[2]) if kind == "bare" else None
         self.now = next(self.rest)
         return WrittenValue(text, quoted=kind != "bare")
 
@@ -463,7 +499,11 @@ class _Parser:
         try:
             return condition(attribute, *args, **kwargs)
         except InvalidInput as error:
+            words = self._about_words() if isinstance(error, conditions.CellsDiffer) else ""
             told = f"condition, position {position}: {error}"
+            if words and self.last:
+                told = f"condition, position {position}: attribute {attribute.name!r} has no category"
+                told += f" {self.last[1]!r}{words}"
             if not isinstance(error, conditions.CellsDiffer):
                 raise InvalidInput(told) from None
             if attribute.name in self.learned:

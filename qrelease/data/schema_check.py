@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,18 +24,23 @@ from qrelease.data.domain import Domain
 from qrelease.data.person import Person
 from qrelease.data.points import binned, has_points
 from qrelease.data.schema import load
+from qrelease.data.sources.batches import frame_reader
 from qrelease.data.sources.dialect import Dialect
-from qrelease.data.sources.encoding import SOURCES, Reader, domain_of_records, found_columns, person_column
+from qrelease.data.sources.encoding import SOURCES, Reader, Schema, domain_of_records, found_columns, person_column
 from qrelease.data.sources.files import open_reader
+from qrelease.data.spelling import Absent, Unreadable
 from qrelease.data.structural_zeros import masks
 from qrelease.errors import InvalidInput
+
+CAUTION = "NOT PRIVATE: exact counts of the records; do not publish"
+"""What stands above whatever is told of a check."""
 
 _SHOWN = 8  # values of a column that a line names
 _NO_CODE = -1
 
 
 @final
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class ColumnCheck:
     """The values of one column that a schema refuses or moves. Private.
 
@@ -69,7 +74,7 @@ class ColumnCheck:
 
 
 @final
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class RuleCheck:
     """The records that a schema says no record can be, by rules about the same columns. Private.
 
@@ -95,15 +100,34 @@ class RuleCheck:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SchemaCheck:
-    """What a schema makes of a table. Private.
+    """What a schema makes of a table, from `check`: for the data holder alone. `print` shows it, its repr does not.
 
-    records  how many there are
-    columns  of the schema, in its order
-    rules    of the schema about what is impossible, those about the same columns as one
-    persons  a sentence about whose the records are; empty where the unit is a record
-    keyless  how many records have no key of a person, and no mark of nobody
+    Attributes
+    ----------
+    records : int
+        How many there are.
+    columns : tuple of ColumnCheck
+        Those of the schema, in its order: of each the counts of texts that are `refused` and `moved`, the `first`
+        record of each, from 1, and how many are `missing`.
+    rules : tuple of RuleCheck
+        What the schema says is impossible: rules about the same columns are one.
+    persons : str
+        A sentence about whose the records are; empty where the unit is a record.
+    keyless : int
+        How many records have no key of a person, and no mark of nobody.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import qrelease as qr
+    >>> sex = qr.Attribute("sex", "category", categories=("F", "M"))
+    >>> found = qr.check(pd.DataFrame({"sex": ["F", "M", "Q"]}), qr.Domain((sex,)))
+    >>> found
+    SchemaCheck(sex; the counts are private: print shows them)
+    >>> found.holds, dict(found.columns[0].refused)
+    (False, {'Q': 1})
     """
 
     records: int
@@ -122,6 +146,15 @@ class SchemaCheck:
         return self.columns + self.rules
 
     def __str__(self) -> str:
+        return f"{CAUTION}\n{self.told}"
+
+    def __repr__(self) -> str:
+        names = ", ".join(column.name for column in self.columns)
+        return f"SchemaCheck({names}; the counts are private: print shows them)"
+
+    @property
+    def told(self) -> str:
+        """What a person reads, below `CAUTION`."""
         found = [line for part in self._parts for line in part.lines()]
         end = "no value stops a release" if self.holds else "a release stops at the first REFUSED value"
         persons = [self.persons] if self.persons else []
@@ -129,23 +162,58 @@ class SchemaCheck:
 
 
 def check(
-    source: str | os.PathLike[str],
-    schema: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Any,
+    schema: Schema,
     *,
     dialect: Dialect | None = None,
     query: str | None = None,
 ) -> SchemaCheck:
-    """Read all records of a source and say which values a schema refuses or moves, and which records are impossible.
+    """Say which values of a table a schema refuses, all at once, and how many its `outside` moves in each column.
 
-    Raises `InvalidInput` for a schema or a source that cannot be read, and for a column that the source has not.
+    It is what `qrelease schema check` prints, and is not private: exact counts, for the data holder alone, not to be
+    published. Nothing is charged for it and nothing protects it. A schema that is changed by what it shows tells of the
+    records: correct the data, or give values a place that is public knowledge.
+
+    Parameters
+    ----------
+    source : data frame, path or address
+        The records: of pandas, polars or pyarrow, or as `Table.read` takes them.
+    schema : Domain, path or str
+        A domain, a schema file, or the text of one.
+    dialect, query
+        As in `Table.read`, for files.
+
+    Returns
+    -------
+    SchemaCheck
+        `print` shows it; `holds` says whether no value stops a release.
+
+    Raises
+    ------
+    InvalidInput
+        For a schema or a source that cannot be read, and for a column that the source does not have.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import qrelease as qr
+    >>> pay = qr.Attribute("pay", "number", edges=(0, 1000, 2000), outside="clip")
+    >>> sex = qr.Attribute("sex", "category", categories=("F", "M"))
+    >>> people = pd.DataFrame({"sex": ["F", "M", "Q", "m"], "pay": [100, 5000, 900, 1200]})
+    >>> print(qr.check(people, qr.Domain((sex, pay))))
+    NOT PRIVATE: exact counts of the records; do not publish
+    4 records
+    sex: REFUSED in 2 records: 'Q' (1, first in record 3), 'm' (1, first in record 4)
+    pay: counted in the nearest bin in 1 record: '5000' (1, first in record 2)
+    a release stops at the first REFUSED value
     """
-    domain = load(schema, undecided=True)
+    domain = schema if isinstance(schema, Domain) else load(schema, undecided=True)
     if domain.person is not None and domain.person.derive:
         domain = domain_of_records(domain)
     if dialect is not None:
         for attribute in domain:
             dialect.check_alone(attribute)
-    reader: Reader = open_reader(source, query, dialect)
+    reader = _reader(source, query, dialect)
     reader.check_header(domain.names)
     names = found_columns(reader, domain)
     person = domain.person
@@ -175,6 +243,14 @@ def check(
     return SchemaCheck(records, *found) if person is None else SchemaCheck(records, *found, *_of_persons(person, keys))
 
 
+def _reader(source: Any, query: str | None, dialect: Dialect | None) -> Reader:
+    if isinstance(source, str | os.PathLike):
+        return open_reader(source, query, dialect)
+    if query is not None or dialect is not None:
+        raise InvalidInput("query and dialect are for files, and the records are those of a data frame")
+    return frame_reader(source)
+
+
 @final
 class _Column:
     """The texts of a column, each looked up once."""
@@ -188,6 +264,7 @@ class _Column:
 
     def see(self, texts: Sequence[str], before: int) -> None:
         """Take in some values; `before` is how many records came earlier."""
+        texts = self._read(texts)
         counts = Counter(texts)
         new = {text for text in counts if text not in self._kinds}
         for text in new:
@@ -208,11 +285,21 @@ class _Column:
 
     def codes(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """The codes of `Attribute.fine` of values that were seen; `_NO_CODE` where the schema has no place for one."""
+        texts = self._read(texts)
         for text in set(texts) - self._codes.keys():
             self._codes[text] = _NO_CODE if self._kinds[text] == "refused" else int(self._placed.encode(text))
         return np.fromiter(map(self._codes.__getitem__, texts), np.int64, len(texts))
 
+    def _read(self, texts: Sequence[str]) -> Sequence[str]:
+        """The texts, where a missing value is the text that stands for one in this column."""
+        blank = self._placed.blank
+        if not blank or "" not in texts:
+            return texts
+        return [blank if isinstance(text, Absent) else text for text in texts]
+
     def _kind(self, text: str) -> str:
+        if isinstance(text, Unreadable):
+            return "refused"
         try:
             code = self._strict.encode(text)
             return "missing" if self._strict.missing and code == self._strict.values else ""

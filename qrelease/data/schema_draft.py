@@ -49,7 +49,7 @@ from qrelease.data.persons_draft import LEAST_RECORDS, SharedValues, persons_nam
 from qrelease.data.scales_draft import scale_of, unanswered
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
-from qrelease.data.sources.encoding import Reader
+from qrelease.data.sources.encoding import INDEX_IS_NOT_READ, Reader, told_of_index
 from qrelease.data.sources.files import has_first_line, open_reader
 from qrelease.data.sources.frames import FrameReader
 from qrelease.data.spelling import Unreadable
@@ -71,6 +71,7 @@ _MAX_SINGLE_NUMBERS = 32  # as hours, days of a month and numbers of departments
 _COUNTED_ON = 4  # numbers without a gap with which a count begins
 _MIN_RECORDS_OF_SINGLE = 50  # for each such cell
 _MAX_LABEL = 60  # characters of a category
+_MANY_DATES = 40  # bins of dates from which on coarser ones are proposed
 _LEARNED_BINS = 32
 _TENTH = Fraction(1, 10)
 _DECIMALS = 4
@@ -261,7 +262,8 @@ def drafted(
         raise InvalidInput(f"person takes qr.Person({person!r}, M), which keeps M records of each, got {person!r}")
     reader = _reader(source, dialect, query)
     if person is not None and person.column not in reader.header:
-        raise InvalidInput(f"{reader.path.name} has no column {person.column!r}, which is to say whose the records are")
+        told = f"{reader.path.name} has no column {person.column!r}, which is to say whose the records are"
+        raise InvalidInput(told + told_of_index(reader, person.column))
     doubtful = not named and not (dialect and dialect.header) and _has_first_line(source, reader)
     first = FirstLine(reader.header if doubtful else ())
     columns = [_Column(name, learn) for name in reader.header]
@@ -288,7 +290,8 @@ def drafted(
     several = [] if person is not None else ["", *_MANY_RECORDS, *_may_be_persons(columns, shared)]
     cautions = ["", *CAUTION.format(first.doubt).splitlines()] if first.doubt else []
     differing = [] if person is None else _differing(columns, shared, person)
-    found = _document(reader.path.name, columns, rows, person, [*cautions, *several], differing, dependencies)
+    unread = [INDEX_IS_NOT_READ.format(name) for name in reader.index] if isinstance(reader, FrameReader) else []
+    found = _document(reader.path.name, columns, rows, person, [*cautions, *several], differing, dependencies, unread)
     return replace(found, doubted=first.doubt)
 
 
@@ -377,6 +380,7 @@ def _document(
     several: Sequence[str],
     differing: Sequence[str],
     dependencies: Dependencies | None,
+    unread: Sequence[str],
 ) -> SchemaDraft:
     document, entries, cells = tomlkit.document(), tomlkit.aot(), {}
     left_out: dict[str, str] = {}
@@ -387,7 +391,7 @@ def _document(
         else:
             entry, cells[column.name] = _entry(column)
             entries.append(entry)
-    omitted = [f"- {name!r}: {reason}" for name, reason in left_out.items()]
+    omitted = [f"- {line}" for line in (*unread, *(f"{name!r}: {reason}" for name, reason in left_out.items()))]
     if not any(column.records or column.missing for column in columns):
         raise InvalidInput(f"{name} has no records to draft a schema from")
     if not len(entries):
@@ -880,6 +884,12 @@ def _propose_single_numbers(entry: Table, column: _Column, step: int) -> int:
     points = (last - first) // step + 1
     if points > _MAX_WHOLE_CATEGORIES:
         _say_clipped(entry)
+    else:  # they may be codes, of which another one is no nearest
+        told = (
+            "any other number, as a larger one next month, stops a release: give the limits that are possible, or add"
+        )
+        entry.add(tomlkit.comment(told))
+        entry.add(tomlkit.comment('outside = "clip", by which it counts as the nearest'))
     return points
 
 
@@ -889,6 +899,7 @@ def _propose_bins(entry: Table, column: _Column) -> int:
     if column.kind == "date":
         entry.add(tomlkit.comment(_ROUNDED.format("the extremes")))
         bins = _date_steps(column)
+        _say_of_dates(entry, column, bins)
     elif (step := _step(column)) and column.most_share:
         entry.add(tomlkit.comment(_shares(column)))
         bins = share_bins(column.most_share, column.places, step)
@@ -909,6 +920,28 @@ def _propose_bins(entry: Table, column: _Column) -> int:
         entry.add("integer", value=True)
     _say_clipped(entry)
     return bins if isinstance(bins, int) else len(edges_of(bins, entry["kind"])) - 1
+
+
+def _say_of_dates(entry: Table, column: _Column, bins: Mapping[str, Any]) -> None:
+    """What bins of days make of times of day, and coarser bins where there are many."""
+    places = [place for place in map(moment, column.values) if place is not None]
+    last = bins["stop"] - timedelta(days=1)
+    if any(place.denominator != 1 for place in places):
+        step = "hour" if all((place * 24).denominator == 1 for place in places) else "minute"
+        entry.add(tomlkit.comment("the time of day is cut off: to keep it for synthetic records, add"))
+        entry.add(tomlkit.comment(f'within = [{bins["start"]}, {last}] and step = "{step}"'))
+    cells = len(edges_of(dict(bins), "date")) - 1
+    if cells > _MANY_DATES:
+        entry.add(tomlkit.comment(f"{cells} cells are many: for fewer, and less noise in each, write for example"))
+        entry.add(tomlkit.comment(tomlkit.dumps({"bins": _inline(_coarser(bins))}).strip()))
+
+
+def _coarser(bins: Mapping[str, Any]) -> dict[str, Any]:
+    """Whole decades instead of years, or weeks of seven days instead of days, that hold them."""
+    start, stop = bins["start"], bins["stop"]
+    if "years" in bins:
+        return {"start": date(start.year // 10 * 10, 1, 1), "stop": date(-(-stop.year // 10) * 10, 1, 1), "years": 10}
+    return {"start": start, "stop": start + timedelta(days=-(-(stop - start).days // 7) * 7), "days": 7}
 
 
 def _say_clipped(entry: Table) -> None:

@@ -182,10 +182,21 @@ class Unreadable(str):
     __slots__ = ()
 
 
+@final
+class Absent(str):
+    """The empty text of a value that is missing, null or NaN, and no text."""
+
+    __slots__ = ()
+
+
+_ABSENT = Absent()
+
+
 def shown(value: object) -> str:
-    """The text of a value, empty for one that is missing, for a draft; `Unreadable` for one that has none."""
+    """The text of a value, `Absent` for one that is missing, for a draft; `Unreadable` for one that has none."""
     try:
-        return text_of(value) or ""
+        text = text_of(value)
+        return _ABSENT if text is None else text
     except InvalidInput as error:
         return Unreadable(error)
 

@@ -356,16 +356,8 @@ def room_of(total: Cost, left: Cost | None) -> str:
 def _refusal(total: Cost, tally: Tally, cost: Cost) -> tuple[str, str]:
     """What was spent and asked for, and what can be done."""
     nothing = ", ".join(f"{name}=0" for name in total.to_json())
-    gone, left = spent(total, tally), remaining(total, tally)
-    room = room_of(total, left)
-    other = remaining_rho(total, tally) if isinstance(cost, ApproxDP) and tally.account else None  # it has all delta
-    rho = f" or {other.rounded(up=False)}" if other and room else ""
-    advice = f"ask for at most the {room}{rho} that is left, or raise" if room else "nothing is left unless you raise"
-    if room and isinstance(cost, ApproxDP) and cost.delta and isinstance(left, ApproxDP) and not left.delta:
-        advice = (
-            f"no delta is left: without one, ask for at most the {PureDP(left.epsilon).rounded(up=False)}{rho} that is"
-            " left, or raise"
-        )
+    gone, less = spent(total, tally), asked_at_most(total, tally, cost)
+    advice = f"{less}, or raise" if less else "nothing is left unless you raise"
     requested = cost.rounded()
     if isinstance(cost, ZCDP) and isinstance(total, ApproxDP):  # two numbers of other kinds tell nobody which is more
         raised = increase(total, tally, cost)
@@ -373,6 +365,20 @@ def _refusal(total: Cost, tally: Tally, cost: Cost) -> tuple[str, str]:
         requested = f"{requested}, which takes {', '.join(takes) or 'a delta, none is left'}"
     facts = f"budget exceeded: total {total}; spent {gone.rounded() if gone else nothing}; requested {requested}"
     return facts, f"{advice} the total"
+
+
+def asked_at_most(total: Cost, tally: Tally, cost: Cost) -> str:
+    """What of a total can be asked for instead of a cost that does not fit, in words; empty where nothing is left."""
+    left = remaining(total, tally)
+    room = room_of(total, left)
+    if not room:
+        return ""
+    other = remaining_rho(total, tally) if isinstance(cost, ApproxDP) and tally.account else None  # it has all delta
+    rho = f" or {other.rounded(up=False)}" if other else ""
+    if isinstance(cost, ApproxDP) and cost.delta and isinstance(left, ApproxDP) and not left.delta:
+        room = PureDP(left.epsilon).rounded(up=False)
+        return f"no delta is left: without one, ask for at most the {room}{rho} that is left"
+    return f"ask for at most the {room}{rho} that is left"
 
 
 def _first(cost: Cost) -> float:

@@ -22,6 +22,11 @@ class Budget(Protocol):
         """All that is written in it becomes durable when it ends."""
         ...
 
+    @property
+    def balance(self) -> dict[str, str]:
+        """What is left of it, among other texts."""
+        ...
+
     def check(self, cost: Cost) -> None:
         """Raise `BudgetExceeded` if a cost is not covered."""
         ...
@@ -139,6 +144,11 @@ class SharedJournal:
     def check(self, cost: Cost) -> None:
         """Raise `BudgetExceeded` if the ledger does not cover a cost."""
         self._ledger.check(cost)
+
+    @property
+    def left_in_ledger(self) -> str:
+        """What the ledger has left, whatever the cap; `nothing` where that is so."""
+        return self._ledger.balance["left"]
 
     def buy(self, cost: Cost, label: str) -> None:
         """Charge the ledger, inside `writing`; `BudgetExceeded` if it does not cover the cost."""

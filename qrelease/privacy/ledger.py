@@ -420,8 +420,8 @@ class Ledger:
             )
         if named and not alike:
             return (
-                f"the first charge for these columns under this schema: whether the records are those of earlier"
-                f" charges for dataset {self._dataset!r} cannot be told; nothing is to be done where they are"
+                f"nothing is to be done if these are the records of the earlier charges for dataset {self._dataset!r}:"
+                " the ledger cannot compare them, as this is its first charge for these columns under this schema"
             )
         return None
 

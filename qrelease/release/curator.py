@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -20,7 +20,14 @@ from qrelease.data.attribute import OTHER, Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.schema import domain_from_json, domain_to_json
 from qrelease.data.source import Source
-from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, RowsChangedWarning, TooLarge
+from qrelease.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    LedgerError,
+    RowsChangedWarning,
+    TooLarge,
+    WeakCostWarning,
+)
 from qrelease.mechanisms.base import (
     MeasuresNumbers,
     Mechanism,
@@ -37,7 +44,8 @@ from qrelease.mechanisms.learning import schema as learning
 from qrelease.mechanisms.measured_values import check_values
 from qrelease.mechanisms.private_data import Private, workload_digest
 from qrelease.noise.entropy import Entropy, WordSource, is_insecure
-from qrelease.privacy.costs import Cost, Neighbours, Spend, check_spendable
+from qrelease.privacy.conversions import epsilon_told
+from qrelease.privacy.costs import WEAK_EPSILON, Cost, Neighbours, Spend, check_spendable
 from qrelease.privacy.filters import Filter
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_entries import Charge, TableDigests
@@ -271,11 +279,55 @@ class Curator:
             self._rows = self._ledger.rows_of(self._table.fingerprint)
         return self._rows
 
-    def _warn(self) -> None:
-        """Before the charge, so that who makes errors of warnings is charged nothing."""
-        notice = self.notice
+    def _warn(self, cost: Cost, key: str | None = None, *, changed_rows: bool = False, fits: bool = True) -> None:
+        """Before the charge, so that who makes errors of warnings is charged nothing; not of a charge that is refused.
+
+        key           of the charge; of one that was made already nothing is said of its cost
+        changed_rows  that nothing is said of the records
+        fits          whether the ledger must hold the cost now
+        """
+        known = self._ledger.knows(key)
+        if not known:
+            with nullcontext() if fits else suppress(BudgetExceeded):
+                self._ledger.check(cost)
+        notice = None if changed_rows else self.notice
         if notice:
             warnings.warn(notice, RowsChangedWarning, stacklevel=callers.level())
+        epsilon = epsilon_told(cost)
+        if epsilon > WEAK_EPSILON and not known and self._ledger.store.place and not is_insecure(self._entropy):
+            warnings.warn(
+                f"epsilon {epsilon:.6g} is above {WEAK_EPSILON:g} and promises next to nothing to anybody; it is about"
+                " to be charged",
+                WeakCostWarning,
+                stacklevel=callers.level(),
+            )
+
+    def _warn_of_equal(self, key: str, cost: Cost) -> None:
+        """Before the charge of a release that was finished before, as a cell of a notebook is soon run twice.
+
+        Not of one that goes on, nor of other records, of which `_warn` tells.
+        """
+        if not key.endswith(" 1") and not self._ledger.knows(key) and self.notice is None:
+            warnings.warn(
+                f"the ledger has a release of these arguments from these records already, and {cost} is charged once"
+                " more: one that is kept, by release.save(folder) or Synthesizer(folder=...), is taken from there for"
+                " free",
+                stacklevel=callers.level(),
+            )
+
+    def warn_of_equal(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> None:
+        """Warn where a release of these arguments was made from these records, so that another is a charge of its own.
+
+        `release` and `pay` do this by themselves, before their charge.
+
+        Parameters
+        ----------
+        mechanism, workload, cost
+            As in `release`.
+        """
+        mechanism, workload = measured_by(mechanism, workload)
+        if self._resumable(mechanism):
+            self._warn_of_equal(self._release_key(mechanism, workload, cost), cost)
 
     def learn(self, cost: Cost, *, again: bool = False, changed_rows: bool = False) -> Learned:
         """Complete a schema that leaves bins or categories open, for one charge.
@@ -395,22 +447,20 @@ class Curator:
         unit = self._unit.of_records  # also where a person counts once: what is learned is learned of whole records
         with unit.explained():
             learning.check_noise(self.domain, cost, unit)
-        if not changed_rows:
-            self._warn()
-        self._table.check_bounded()
-        rows, key = self._fingerprint(), None
         keeps = self._ledger.store.place is not None and not is_insecure(self._entropy)
-        if keeps:
-            key = self._learning_key(cost, mechanism, again=again)
+        key = self._learning_key(cost, mechanism, again=again) if keeps else None
+        whole: Cost = cost.whole if isinstance(cost, learning.OneAccount) else cost
+        self._warn(whole, key, changed_rows=changed_rows)
+        if key is not None and mechanism is not None and not (again or changed_rows):
+            self._warn_of_equal(key, whole)
+        self._table.check_bounded()
+        rows = self._fingerprint()
         parts = learning.column_costs(self.domain, cost)
         label = learned_label(parts, mechanism)
         left: Left | None = None
         if isinstance(cost, learning.OneAccount):
             assert mechanism is not None
-            whole: Cost = cost.whole
             left = Left.of(cost.release, mechanism, self._ledger)
-        else:
-            whole = cost
         charge = self._ledger.charge(whole, label, key, rows=rows, changed_rows=True)  # it was said
         private = Private(
             self._kept(charge.key), unit.relation, Filter(learning.purse(self.domain, cost)), self._entropy, unit=unit
@@ -490,14 +540,16 @@ class Curator:
             The k queries to answer. Numbers, as `Workload.means` makes them, need `NumberSums`, or `Auto`, which spends
             half of the cost on them. Without counts beside them, those of their groups are answered.
         cost : PureDP, ApproxDP or ZCDP
-            What it may cost; all of it is charged.
+            What it may cost; all of it is charged. Of an ε above 20 a `WeakCostWarning` tells before that, where the
+            ledger is a file or on a server and the noise no insecure seed's.
         again : bool
             A new charge in any case. By default one with the same arguments that was cut off after its charge is
             resumed, also where records have changed since, for a second charge would tell that some did: what was drawn
-            by then is of the records as they were.
+            by then is of the records as they were. Where the same arguments were released from the same records, as
+            when a cell of a notebook is run twice, a warning says so before the charge; not with `again`.
         changed_rows : bool
             That the records may be others than those of earlier charges; else it is a `RowsChangedWarning`, before the
-            charge.
+            charge. Then nothing is said of an equal charge either.
 
         Returns
         -------
@@ -639,12 +691,14 @@ class Curator:
         mechanism, workload = measured_by(mechanism, workload)
         self._check(mechanism, workload, cost)
         described = parameters(mechanism)  # by now, as a user's own object may fail at it
-        if not changed_rows:
-            self._warn()
-        self._table.check_bounded()
-        rows, resumable = self._fingerprint(), self._resumable(mechanism)
-        learned = self._learned_before()  # by now, as a ledger may be damaged
+        resumable = self._resumable(mechanism)
         key = self._release_key(mechanism, workload, cost, again=again) if resumable else None
+        self._warn(cost, key, changed_rows=changed_rows)
+        if key is not None and not (again or changed_rows):
+            self._warn_of_equal(key, cost)
+        self._table.check_bounded()
+        rows = self._fingerprint()
+        learned = self._learned_before()  # by now, as a ledger may be damaged
         label = f"{mechanism.name}: {len(workload):,} queries"
 
         def charged() -> Charge:
@@ -809,8 +863,7 @@ class Curator:
         estimator.check(statistic, cost)
         self._table.check_bounded()
         described = statistic.to_json() if hasattr(statistic, "to_json") else parameters(statistic)
-        if not changed_rows:
-            self._warn()
+        self._warn(cost, changed_rows=changed_rows)
         estimator.check_records(statistic, cost)  # not before that was told
         charge = self._ledger.charge(cost, f"{statistic.name}: an estimate", rows=self._fingerprint())
         with _saying_that_it_was_charged(cost, self._ledger, "it stays spent"):
@@ -871,8 +924,8 @@ class Curator:
         if self._ledger.store.in_writing:
             raise LedgerError("a session is not opened inside a transaction, which could undo its charges")
         self.check_session(key, changed_rows=changed_rows)
-        if not changed_rows and not self._ledger.knows(key):
-            self._warn()
+        if not self._ledger.knows(key):  # a session that pays as it goes may have a cost that is above what is left
+            self._warn(cost, changed_rows=changed_rows, fits=not isinstance(mechanism, PayingMechanism))
         self._table.check_bounded()
         unit = self._unit
         records = len(self._table) if unit.public_records else None  # not before the rows were looked at

@@ -392,7 +392,8 @@ def test_a_release_that_is_in_its_folder_is_finished_from_there(tmp_path):
         assert ledger.spent == qr.PureDP(0.5)
         held = public_part(ledger)
     assert {check.name: check.holds for check in verify(tmp_path / "january", ledger=held).checks}["ledger"]
-    second = qr.Synthesizer(**given, folder=tmp_path / "february").fit(FRAME.head(700))
+    with pytest.warns(UserWarning, match="charged once more"):
+        second = qr.Synthesizer(**given, folder=tmp_path / "february").fit(FRAME.head(700))
     assert second.release_.id != first.id
     with qr.Ledger.open(place) as ledger:
         assert ledger.spent == qr.PureDP(1.0)

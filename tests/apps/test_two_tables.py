@@ -76,7 +76,8 @@ def test_a_run_that_is_cut_off_at_its_end_pays_for_neither_table_anew(tmp_path):
             release_linked(both, ledger, Laplace(), PureDP(1.0), store=never_finished)
         release_linked(both, ledger, Laplace(), PureDP(1.0))
         assert ledger.spent == PureDP(1.0)
-        release_linked(both, ledger, Laplace(), PureDP(1.0))
+        with pytest.warns(UserWarning, match=r"epsilon=0\.5 is charged once more"):
+            release_linked(both, ledger, Laplace(), PureDP(1.0))
         assert ledger.spent == PureDP(2.0)
 
 

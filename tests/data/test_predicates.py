@@ -88,7 +88,7 @@ def test_cells(text, expected):
             "'age' = 20",
             "position 1: expected a column name, got 'age'; names go without quotes, or in double ones: age",
         ),
-        ("age& = 20", "position 4: the character '&'; a value with spaces or signs goes in single quotes"),
+        ("age& = 20", "position 4: the character '&'; write and; a value with spaces or signs goes in single quotes"),
         ("age", "position 4: expected one of = != < <= > >= in is, got the end"),
         ("age 20", "position 5: expected one of = != < <= > >= in is, got '20'"),
         ("age not = 20", "position 9: expected 'in', got '='"),
@@ -401,3 +401,63 @@ def test_truth_values_are_written_as_python_has_them_or_as_files_have_them():
         parse("says = TRUE", domain)
     with pytest.raises(InvalidInput, match="no category 'False'"):
         parse("says = False", domain)
+
+
+WORDS = Domain(
+    (
+        Attribute("city", "category", categories=("Ede", "Den Haag", "Trinidad and Tobago", "Den", "Ulm, Mitte")),
+        Attribute("plan", "category", categories=("plus", "pro")),
+        Attribute("signup", "date", edges=(18262, 18993, 19358, 19723)),
+        Attribute("a", "number", edges=(0, 1, 2, 3), integer=True),
+        Attribute("signed", "category", categories=("=>1", "&")),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "city = Trinidad and Tobago",
+            "no category 'Trinidad': did you mean 'Trinidad and Tobago'? A value of several",
+        ),
+        ("city != den  haag and a = 1", "no category 'den': did you mean 'Den Haag'? A value of several words goes in"),
+        ("city = Den Haag", "got 'Haag': did you mean 'Den Haag'? A value of several words goes in quotes"),
+        ("city in {Ede, Den Haag}", "got 'Haag': did you mean 'Den Haag'?"),
+        ("city in Den Haag", "got 'Haag': did you mean 'Den Haag'?"),
+        ('plan in ["plus","pro"]', "position 9: the character '['; a list goes in parentheses: write in (plus, pro);"),
+        ("city in ['Den Haag', Ede]", "write in ('Den Haag', Ede);"),
+        ("plan in [plus", "a list goes in parentheses: write in (a, b);"),
+        ("a > 1 & a = 2", "the character '&'; write and; a value with spaces or signs goes in single quotes"),
+        ("a > 1 && a = 2", "the character '&'; write and;"),
+        ("a > 1 | a = 2", "the character '|'; write or;"),
+        ("a > 1 || a = 2", "the character '|'; write or;"),
+        ("!(a = 1)", "the character '!'; write not;"),
+        ("a => 1", "position 3: => is no comparison: write >="),
+        ("a =< 1", "=< is no comparison: write <="),
+        ("a <> 1", "<> is no comparison: write !="),
+        ("a === 1", "=== is no comparison: write ="),
+        ("signed = =>1", "did you mean signed = '=>1'?"),
+        (
+            "signup in 2022",
+            "for all of 2022 write signup in 2022-01-01..2022-12-31, for what was before signup < 2022-01-01",
+        ),
+        (
+            "signup < 1990",
+            "needs a date (YYYY-MM-DD), got '1990'; for all of 1990 write signup in 1990-01-01..1990-12-31",
+        ),
+        ("signup = 2024-02", "for all of 2024-02 write signup in 2024-02-01..2024-02-29"),
+    ],
+)
+def test_what_is_written_as_elsewhere_is_told_how_it_is_written_here(text, told):
+    with pytest.raises(InvalidInput) as refused:
+        parse(text, WORDS)
+    assert told in str(refused.value)
+
+
+def test_what_is_proposed_in_place_of_a_mistake_is_a_condition():
+    for text in ("plan in (plus, pro)", "city in ('Den Haag', Ede)", "signup < 2022-01-01", "a == 1 AND plan == plus"):
+        parse(text, WORDS)
+    for text in ("signup in 2022-13", "a in 2"):
+        with pytest.raises(InvalidInput, match=r"got the end$"):
+            parse(text, WORDS)

@@ -1,8 +1,12 @@
 """What a schema refuses or moves of a table: every value, not only the first, as reading the table has it."""
 
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
-from qrelease.data.schema_check import check
+import qrelease as qr
+from qrelease.data.schema_check import CAUTION, check
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
 
@@ -58,7 +62,7 @@ def test_every_value_without_a_place_is_listed(tmp_path):
     assert not pay.refused
     assert not found.holds
     assert found.records == 5
-    assert str(found).splitlines() == [
+    assert found.told.splitlines() == [
         "5 records",
         "age: REFUSED in 3 records: '199' (2, first in record 3), '-1' (1, first in record 2)",
         "sex: 1 record missing, by a mark of the schema",
@@ -170,7 +174,7 @@ def test_what_no_record_can_be_is_listed(tmp_path):
         ("pay", "job"): {("1..1000", "none"): 1},
     }
     assert not found.holds
-    assert str(found).splitlines()[1:] == [
+    assert found.told.splitlines()[1:] == [
         "pay: 1 record missing, by a mark of the schema",
         "pay: REFUSED in 1 record: '2000' (1, first in record 5)",
         "pay, job: REFUSED in 1 record: '1..1000' and 'none' (1, first in record 3); impossible by the schema"
@@ -200,3 +204,52 @@ def test_records_of_nobody_are_held_to_no_rule(tmp_path):
     assert len(Table.read(path, schema)) == 1
     assert check(path, schema).holds
     assert not check(*ruled(tmp_path, [rows[0], IMPOSSIBLE[1]], PERSON)).holds
+
+
+# --- data frames
+
+VALUES = {"age": [17, -1, 199, 199, 40], "sex": ["F", "X", "?", " M ", "X"], "pay": [12.0, 12.0, 2e3, 1e3, -3.0]}
+
+
+def frames():
+    yield pd.DataFrame(VALUES, index=range(7, 12))
+    yield pl.DataFrame(VALUES)
+    yield pl.LazyFrame(VALUES)
+    yield pa.table(VALUES)
+
+
+@pytest.mark.parametrize("frame", [*frames()], ids=lambda frame: f"{type(frame).__module__.split('.')[0]}")
+def test_a_frame_is_checked_as_a_file_is(tmp_path, frame):
+    path, schema = written(tmp_path)
+    found = qr.check(frame, SCHEMA)
+    assert str(found) == str(check(path, schema)) == f"{CAUTION}\n{found.told}"
+    assert str(qr.check(frame, qr.Table.from_frame(pd.DataFrame(VALUES).head(1), SCHEMA).domain)) == str(found)
+    assert "199" not in repr(found)  # which may be logged
+    assert not any("199" in repr(column) for column in found.columns)
+
+
+def test_a_value_of_a_frame_that_is_refused_names_the_check_of_all():
+    frame = pd.DataFrame(VALUES)
+    with pytest.raises(InvalidInput, match=r"row 1 \(from 0\): .*-1.*; print\(qr.check\(frame, schema\)\) lists all"):
+        qr.Table.from_frame(frame, SCHEMA)
+
+
+def test_what_is_missing_in_a_frame_is_so_for_the_check_too():
+    """Null is the first mark of the column, and the empty text is none; what has no text is refused."""
+    schema = SCHEMA.replace('missing = ["", "?"]\noutside = "missing"', 'missing = ["?"]')
+    frame = pd.DataFrame({"age": [20, 20, 20], "sex": [None, float("nan"), "F"], "pay": [1, 2, 3]})
+    assert len(qr.Table.from_frame(frame, schema)) == 3
+    found = qr.check(frame, schema)
+    assert (found.holds, found.columns[1].missing) == (True, 2)
+    for odd, told in (("", "''"), (["F"], "values of type list cannot be categories")):
+        changed = frame.assign(sex=pd.Series([None, odd, "F"], dtype=object))
+        with pytest.raises(InvalidInput):
+            qr.Table.from_frame(changed, schema)
+        found = qr.check(changed, schema)
+        assert (found.holds, found.columns[1].missing) == (False, 1)
+        assert told in str(found)
+
+
+def test_a_query_is_of_no_frame():
+    with pytest.raises(InvalidInput, match="query and dialect are for files"):
+        qr.check(pd.DataFrame(VALUES), SCHEMA, query="SELECT 1")

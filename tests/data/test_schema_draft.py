@@ -731,3 +731,78 @@ def test_the_categories_that_a_frame_names(write):
             assert entries["seen"]["categories"] == ["a", "b"]
     many = pd.DataFrame({"level": pd.Categorical(["a", "b"] * 30, categories=["a", "b", *map(str, range(200))])})
     assert tomllib.loads(draft(many))["attribute"][0]["categories"] == ["a", "b"]
+
+
+def test_an_index_with_a_name_is_told_to_be_left_out():
+    """It is no column of the frame, and who draws it up may think that it is."""
+    frame = pd.DataFrame({"id": range(100), "sex": ["F", "M"] * 50}).set_index("id")
+    told = "the index 'id' is not read: reset_index() makes it a column"
+    assert f"# - {told}" in draft(frame).splitlines()
+    assert "index" not in draft(frame.reset_index(drop=True))
+    assert "index" not in draft(frame.assign(id=1))  # which is a column too
+    for asked in (
+        lambda: draft(frame, person=Person("id", 2)),
+        lambda: Table.from_frame(frame, Domain((Attribute("id", "category", categories=("1",)),))),
+        lambda: Table.from_frame(
+            frame, Domain((Attribute("sex", "category", categories=("F", "M")),), person=Person("id", 2))
+        ),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            asked()
+        assert str(refused.value).endswith(f"; {told}")
+
+
+def proposed(text, name):
+    """The lines of the entry of a column."""
+    entry = next(part for part in text.split("[[attribute]]") if f'name = "{name}"' in part)
+    return [line.removeprefix("# ") for line in entry.splitlines()]
+
+
+def reviewed_with(text, *lines, instead=""):
+    """The domain of a draft, with lines for the first entry, in place of one that begins so."""
+    kept = [line for line in text.splitlines() if not (instead and line.startswith(instead))]
+    at = next(place for place, line in enumerate(kept) if line.startswith("kind = "))
+    return load("\n".join([*kept[:at], *lines, *kept[at:]]).replace("reviewed = false", "reviewed = true"))
+
+
+def test_a_draft_says_that_times_of_day_are_cut_off_and_how_to_keep_them():
+    hours = pd.date_range("2020-03-01 06:00", periods=500, freq="73h")
+    text = draft(pd.DataFrame({"when": hours}))
+    lines = proposed(text, "when")
+    assert "the time of day is cut off: to keep it for synthetic records, add" in lines
+    (told,) = (line for line in lines if line.startswith("within = "))
+    assert told == 'within = [2020-01-01, 2024-12-31] and step = "hour"'
+    domain = reviewed_with(text, *told.split(" and "))
+    assert domain["when"].grid is not None
+    assert len(Table.from_frame(pd.DataFrame({"when": hours}), domain)) == 500
+    minutes = draft(pd.DataFrame({"when": hours + pd.Timedelta(minutes=7)}))
+    assert 'within = [2020-01-01, 2024-12-31] and step = "minute"' in proposed(minutes, "when")
+    assert "time of day" not in draft(pd.DataFrame({"when": hours.normalize()}))
+
+
+def test_a_draft_says_that_a_number_beyond_single_cells_stops_a_release():
+    text = draft(pd.DataFrame({"rooms": [1, 2, 3, 4, 5] * 100}))
+    lines = proposed(text, "rooms")
+    assert any("as a larger one next month, stops a release" in line for line in lines)
+    later = pd.DataFrame({"rooms": [6, 2]})
+    with pytest.raises(InvalidInput, match="6"):
+        Table.from_frame(later, reviewed_with(text))
+    assert len(Table.from_frame(later, reviewed_with(text, 'outside = "clip"'))) == 2
+
+
+@pytest.mark.parametrize(
+    ("days", "wanted", "cells"),
+    [
+        (pd.date_range("1931-05-02", "2005-03-01", periods=400), "years = 10", 8),
+        (pd.date_range("2024-01-05", "2024-02-29", periods=400), "days = 7", 8),
+    ],
+)
+def test_a_draft_proposes_coarser_bins_for_many_cells_of_dates(days, wanted, cells):
+    text = draft(pd.DataFrame({"born": days.normalize()}))
+    lines = proposed(text, "born")
+    assert any("cells are many: for fewer, and less noise in each" in line for line in lines)
+    coarse = next(line for line in lines if line.startswith("bins = ") and wanted in line)
+    domain = reviewed_with(text, coarse, instead="bins = ")
+    assert len(domain["born"].edges) - 1 == cells
+    assert len(Table.from_frame(pd.DataFrame({"born": days}), domain)) == 400
+    assert "cells are many" not in draft(pd.DataFrame({"born": days[-90:].normalize()}))

@@ -82,7 +82,8 @@ def test_the_same_draws_make_the_same_release(mechanism, cost: Cost, ledger: Led
     again.finish(second)
     with pytest.raises(LedgerError, match="finished by another process"):
         Draws(ledger, paid.charge, "p").take("more", lambda: b"")
-    third = Curator(table(), ledger).release(mechanism, WORKLOAD, cost)
+    with pytest.warns(UserWarning, match="charged once more"):
+        third = Curator(table(), ledger).release(mechanism, WORKLOAD, cost)
     assert third.answers().tolist() != first.answers().tolist(), "what is finished is a new charge, and new noise"
     assert len(ledger.history()) == 3
 

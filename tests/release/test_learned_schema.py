@@ -125,7 +125,8 @@ def test_one_charge_pays_for_a_schema_and_one_release(tmp_path):
             viewed.pay(MADE, workload, found.left.cost, learned=found)
         assert (release.learned, cost_with_schema(release)) == ((), COST)
         assert "of hours, town were learned from the same records, and that is counted here: one" in release.promise
-        again, _ = begun(ledger)  # what was finished is not gone on with
+        with pytest.warns(UserWarning, match="charged once more"):
+            again, _ = begun(ledger)  # what was finished is not gone on with
         assert again.charge.fresh
         assert len(charges(ledger)) == 2
     assert verify(tmp_path / "out").holds

@@ -129,11 +129,11 @@ def _draft(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from qrelease.data.schema_check import check
+    from qrelease.data.schema_check import CAUTION, check
 
-    print("NOT PRIVATE: exact counts of the records; do not publish", file=sys.stderr)
+    print(CAUTION, file=sys.stderr)
     found = check(arguments.data, arguments.schema, dialect=dialect_of(arguments), query=arguments.query)
-    print(found)
+    print(found.told)
     return 0 if found.holds else 1
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qrelease.errors import InvalidInput, LedgerError
+from qrelease.errors import InvalidInput, LedgerError, WeakCostWarning
 from qrelease.privacy.costs import WEAK_DELTA, WEAK_EPSILON, cost_of
 from qrelease.privacy.ledger_url import LedgerUrl
 
@@ -423,6 +424,8 @@ def check_weak(cost: Cost, meant: bool) -> None:
             f"epsilon {epsilon:.6g} is above {WEAK_EPSILON:g} and promises next to nothing: nothing was charged; say"
             " --weak if it is meant"
         )
+    if meant:
+        warnings.simplefilter("ignore", WeakCostWarning)  # it was said, by the option
 
 
 def warn_of_delta(cost: Cost) -> None:

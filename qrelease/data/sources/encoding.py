@@ -230,8 +230,17 @@ def found_columns(reader: Reader, domain: Domain) -> list[str]:
     absent = [name for name in domain.names if name.strip() not in given]
     if absent:
         told = f"{absent[0]!r}{meant(absent[0], [*given])}"
-        raise InvalidInput(f"{reader.path} has no column {told}; it has {', '.join(given)}")
+        told = f"{reader.path} has no column {told}; it has {', '.join(given)}"
+        raise InvalidInput(told + told_of_index(reader, absent[0]))
     return [given[name.strip()] for name in domain.names]
+
+
+INDEX_IS_NOT_READ = "the index {!r} is not read: reset_index() makes it a column"
+
+
+def told_of_index(reader: Reader, column: str) -> str:
+    """What is said of a column that a source lacks, where it is the index of a data frame; else nothing."""
+    return f"; {INDEX_IS_NOT_READ.format(column)}" if column in getattr(reader, "index", ()) else ""
 
 
 def person_column(reader: Reader, column: str) -> str:
@@ -240,7 +249,8 @@ def person_column(reader: Reader, column: str) -> str:
         return column
     names = [name.strip() for name in reader.header]
     if column not in names:
-        raise InvalidInput(f"{reader.path} has no person column {column!r}; it has {', '.join(names)}")
+        told = f"{reader.path} has no person column {column!r}; it has {', '.join(names)}"
+        raise InvalidInput(told + told_of_index(reader, column))
     return reader.header[names.index(column)]
 
 

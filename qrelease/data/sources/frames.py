@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _ROWS = 1 << 14  # whose texts are made at a time
 
+_ALL_AT_ONCE = "; print(qr.check(frame, schema)) lists all values that the schema has no place for"
+
 RowSelection = range | npt.NDArray[np.intp]
 
 
@@ -160,7 +162,8 @@ class FramePiece:
         try:
             return encode_series(encoder, self._frame.get_column(self._names[column]), self._first)
         except InvalidInput as error:
-            raise InvalidInput(f"{self._source} {error}") from None
+            all_of_them = _ALL_AT_ONCE if self._source == str(FrameReader.path) else ""
+            raise InvalidInput(f"{self._source} {error}{all_of_them}") from None
 
     def persons(self, reader: KeyReader, column: str) -> npt.NDArray[np.int64]:
         """What the reader makes (n,) of the keys in a column."""
@@ -203,6 +206,10 @@ class FrameReader:
         except nw.exceptions.DuplicateError as error:
             raise InvalidInput(f"the frame has a column twice: {' '.join(str(error).split())}") from None
         self.header: tuple[str, ...] = tuple(map(str, self._columns))
+        index = nw.maybe_get_index(self._frame)
+        named = () if index is None else tuple(str(name) for name in index.names if name is not None)
+        self.index = tuple(name for name in named if name not in self.header)
+        """The names of the index of a pandas frame, which is no column and is not read."""
 
     def check_header(self, known: Collection[str] = ()) -> None:
         """Nothing separates the names of a frame."""

@@ -61,7 +61,7 @@ from qrelease.mechanisms.online.quotes import PaidEstimate, Purse, Quote, total_
 from qrelease.mechanisms.online.state import SessionState
 from qrelease.mechanisms.private_data import Private
 from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, Neighbours, PureDP, check_cost, check_spendable
-from qrelease.privacy.filters import Tally, after, remaining, room_of, spent, times_left
+from qrelease.privacy.filters import Tally, after, asked_at_most, remaining, room_of, spent, times_left
 from qrelease.privacy.journals import SharedJournal
 from qrelease.privacy.ledger_guard import SessionLock
 from qrelease.privacy.unit import Unit
@@ -427,7 +427,10 @@ class OnlineSession:
         with self._lock:
             tally = self._state.tally
             for cost in costs:
-                tally = after(self._cap, tally, self._unit.of_a_record(cost))
+                try:
+                    tally = after(self._cap, tally, self._unit.of_a_record(cost))
+                except BudgetExceeded as error:
+                    raise self._beyond_the_cap(cost, error.facts, tally) from None
             for of_a_kind in ([c for c in costs if isinstance(c, ZCDP)], [c for c in costs if not isinstance(c, ZCDP)]):
                 together = total_cost(self.cost, of_a_kind)
                 if together is not None:
@@ -715,23 +718,31 @@ class OnlineSession:
         except InvalidInput:
             after(self.cost, Tally(), charged)  # it has the same reason, and the numbers that were asked for
             raise
-        except BudgetExceeded:
-            if self._unit.size == 1:
-                raise
-            raise self._beyond_the_cap(charged) from None
+        except BudgetExceeded as error:
+            raise self._beyond_the_cap(charged, error.facts, self._state.tally) from None
         self._journal.check(charged)
         if purse:
             purse.admits(charged)
 
-    def _beyond_the_cap(self, cost: Cost) -> BudgetExceeded:
-        """What is said of a cost that the cap does not hold, where the unit has several records."""
-        gone, left = self.spent, self.remaining
-        nothing = ", ".join(f"{name}=0" for name in self.cost.to_json())
-        spent_so_far = gone.rounded() if gone else nothing
-        facts = f"budget exceeded: total {self.cost}; spent {spent_so_far}; requested {cost.rounded()}"
-        if not (room := room_of(self.cost, left)):
-            return BudgetExceeded(f"{facts} (nothing is left unless you raise the total)", facts)
-        return BudgetExceeded(f"{facts} (ask for at most the {room} that is left, or raise the total)", facts)
+    def _beyond_the_cap(self, cost: Cost, facts: str, tally: Tally) -> BudgetExceeded:
+        """What is said of a cost of the unit that the cap does not hold: it is no matter of the ledger's total.
+
+        facts  of the cap for one record
+        tally  what is spent of that
+        """
+        less = asked_at_most(self._cap, tally, self._unit.of_a_record(cost))
+        if self._unit.size > 1:
+            gone, left = self.spent, self.remaining
+            nothing = ", ".join(f"{name}=0" for name in self.cost.to_json())
+            spent_so_far = gone.rounded() if gone else nothing
+            facts = f"budget exceeded: total {self.cost}; spent {spent_so_far}; requested {cost.rounded()}"
+            room = room_of(self.cost, left)
+            less = f"ask for at most the {room} that is left" if room else ""
+        advice = (
+            f"{less or 'nothing is left'}; what a session may cost cannot grow under its key: {_ANOTHER_KEY}; the"
+            f" ledger has {self._journal.left_in_ledger} left"
+        )
+        return BudgetExceeded(f"the session's {facts} ({advice})", facts)
 
     def _quotes(self, groups: Sequence[CanonicalGroup], purse: Purse | None) -> list[Quote]:
         """What each group costs one record, when a synopsis is bought once for all that it answers.

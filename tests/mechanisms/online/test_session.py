@@ -486,6 +486,24 @@ def test_a_refused_purchase_undoes_nothing_of_the_session(tmp_path):
     assert session.answer("a = 0").value == first.value
 
 
+def test_what_a_session_may_not_cost_is_told_beside_what_the_ledger_has_left(tmp_path):
+    """The cap is the session's, and no raise of the ledger's total changes it."""
+    with Ledger.open(tmp_path / "l", ApproxDP(10.0, 1e-6), neighbours=SWAP) as ledger:
+        session = Curator(TABLE, ledger).open(ONLINE, PureDP(0.02), key="s")
+        for ask in (
+            lambda: [session.answer(query) for query, _ in BOXES],
+            lambda: session.check_covered([PureDP(0.01), PureDP(0.5)]),
+        ):
+            with pytest.raises(BudgetExceeded) as refused:
+                ask()
+            told = str(refused.value)
+            assert told.startswith("the session's budget exceeded: total epsilon=0.02; spent epsilon=0.0"), told
+            assert "what a session may cost cannot grow under its key: open another session by key=NAME" in told
+            assert told.endswith(f"the ledger has {ledger.balance['left']} left)")
+            assert "raise" not in told
+            assert refused.value.facts.startswith("budget exceeded: total epsilon=0.02; ")  # of which analysts hear
+
+
 def test_unbounded_queries_are_refused():
     rows = Workload(DOMAIN, (Group((0,), IntegerRows(np.array([[-1, 9] + [0] * (DOMAIN.shape[0] - 2)]), 1.0)),))
     with pytest.raises(InvalidInput, match=r"\[0, 1\]"):
