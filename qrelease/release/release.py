@@ -24,7 +24,7 @@ from qrelease.mechanisms.base import Answer, plain
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.privacy.unit import Unit
 from qrelease.queries.number_workload import NumberWorkload
-from qrelease.queries.numeric import NumericQuestion
+from qrelease.queries.numeric import Label, NumericQuestion
 from qrelease.queries.workload import Workload
 from qrelease.release import numbers, promise, synthetic, writer
 from qrelease.release.answer_table import DETAILS, answer_columns, marginal_columns
@@ -434,8 +434,8 @@ class Release:
     def difference(
         self,
         question: str | NumericQuestion | NumberWorkload,
-        first: Sequence[str],
-        second: Sequence[str],
+        first: Label | Sequence[Label],
+        second: Label | Sequence[Label],
         *,
         frame: Frame = "pandas",
     ) -> Any:
@@ -445,8 +445,9 @@ class Release:
         ----------
         question : str, NumericQuestion or NumberWorkload
             Such as `mean:age by sex`.
-        first, second : sequence of str
-            The labels of the two groups, one for each grouping column.
+        first, second : sequence of str, or str
+            The labels of the two groups, one for each grouping column; of a single column also the label itself, or the
+            number or truth value that the label spells.
         frame : {"pandas", "polars", "arrow"}
             The kind of data frame.
 

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from worlds import table_of
+from worlds import random_table, table_of
 
 import qrelease as qr
 from qrelease.data.domain import Attribute, Domain
@@ -387,6 +387,30 @@ def test_counts_are_those_of_the_model_that_was_fitted_to_them():
     assert release.table("count by carrier").value.tolist() == said
     assert release.marginal("carrier")["answer"].tolist() == pytest.approx(said)
     assert said != measured_answer(release, "count by carrier").model.tolist()
+
+
+def test_groups_of_one_column_are_named_by_what_stands_in_a_data_frame():
+    """By a label without a list, a truth value for the category that spells it, a number for a code."""
+    domain = Domain(
+        (
+            Attribute("visits", "number", edges=(0, 2, 10), integer=True),
+            Attribute("female", "category", categories=("false", "true")),
+            Attribute("rating", "category", categories=("1", "2")),
+        )
+    )
+    cost, asked = qr.PureDP(5), qr.Workload.marginals(domain, 2)
+    curator = qr.Curator(random_table(domain, 400, 0), qr.Ledger.open(None, cost), Entropy.insecure(3))
+    release = curator.release(qr.Laplace(), asked, cost)
+    wanted = release.difference("mean:visits by female", ["true"], ["false"])
+    assert release.difference("mean:visits by female", "true", "false").equals(wanted)
+    assert release.difference("mean:visits by female", np.True_, False).equals(wanted)
+    assert release.difference("mean:visits by female", 1, 0).equals(wanted)
+    wanted = release.difference("mean:visits by rating", ["2"], ["1"])
+    assert release.difference("mean:visits by rating", 2.0, np.int64(1)).equals(wanted)
+    with pytest.raises(InvalidInput, match="column 'rating' has no cell 3"):
+        release.difference("mean:visits by rating", 3, 1)
+    with pytest.raises(InvalidInput, match="column 'rating' has no cell None"):
+        release.difference("mean:visits by rating", None, 1)
 
 
 def test_measured_sums_have_parts_running_totals_and_differences():
