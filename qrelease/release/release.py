@@ -34,6 +34,7 @@ from qrelease.release.error_bars import measured_answers, published
 from qrelease.release.few_records import few_records
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
 from qrelease.release.manifest import versions
+from qrelease.release.number_caveats import warn_of_model
 from qrelease.release.promise import weakness
 from qrelease.release.published_counts import PublishedCounts, as_cell, with_numbers
 from qrelease.release.report.page import html
@@ -301,6 +302,12 @@ class Release:
             that the column's bounds allow; or `model`, for an answer that only the model gives, or `clipped`, of values
             clipped to narrower bounds, of whose bias nothing is known: for these two the interval is null.
 
+        Warns
+        -----
+        ModelAloneWarning
+            Where some lines are of the `model` alone: these may be far off. It says which columns are independent in
+            the model, and how to have the question measured. `sum`, `mean` and the others warn likewise.
+
         Raises
         ------
         InvalidInput
@@ -311,7 +318,9 @@ class Release:
         options = numbers.TableOptions(
             top, above=above, percent=percent, cumulative=cumulative, suppress=suppress, intervals=intervals
         )
-        return as_frame(numbers.numbers_table(self, asked, options), frame)
+        found = numbers.numbers_table(self, asked, options)
+        warn_of_model(self, asked, found)
+        return as_frame(found, frame)
 
     def sum(self, column: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
         """Sums of a column by group.
@@ -457,6 +466,11 @@ class Release:
             One line with the numbers of `table`; noise that both groups share is counted right. `n` is that of the
             smaller group.
 
+        Warns
+        -----
+        ModelAloneWarning
+            As `table` does.
+
         Raises
         ------
         InvalidInput
@@ -465,7 +479,9 @@ class Release:
         check_frame(frame)
         asked = self._question(question)
         found = numbers.difference(self, asked, asked.place(first), asked.place(second))
-        return as_frame(numbers.line_numbers(found), frame)
+        line = numbers.line_numbers(found)
+        warn_of_model(self, asked, line)
+        return as_frame(line, frame)
 
     def _question(self, question: str | NumericQuestion | NumberWorkload) -> NumericQuestion:
         return NumericQuestion.of(self.domain, question)

@@ -176,7 +176,14 @@ def test_an_answer_that_was_not_measured_is_said_to_be_a_models_alone():
     release = qr.Curator(table, qr.Ledger.open(None, cost), Entropy.insecure(1)).release(
         qr.MaxEnt(), qr.Workload.marginals(POINTS, [["delay", "carrier"], ["delay", "late"]]), cost
     )
-    alone = release.mean("delay", ["carrier", "late"])
+    with pytest.warns(qr.ModelAloneWarning) as warned:
+        alone = release.mean("delay", ["carrier", "late"])
+    assert [str(one.message) for one in warned] == [
+        "no interval: the model alone says this, and it may be far off; measure it:"
+        " numbers=['mean:delay by carrier*late'] of a qr.Synthesizer,"
+        " or qrelease release --numbers 'mean:delay by carrier*late'"
+    ]
+    assert warned[0].filename == __file__
     assert set(alone.source) == {"model"}
     assert alone.low_95.isna().all()
     assert alone.unbiased.isna().all()
@@ -184,6 +191,16 @@ def test_an_answer_that_was_not_measured_is_said_to_be_a_models_alone():
     measured = release.mean("delay", "carrier")
     assert measured.source.tolist() == ["measured"] * 3 + ["bounds"]  # the fourth group has no records
     assert (measured.low_95 <= measured.value).all()
+
+
+@pytest.mark.parametrize("text", ["mean:delay by carrier", "ratio:delay >= 20 by carrier", "sum:delay by carrier"])
+def test_a_difference_that_is_a_models_alone_has_no_interval(text):
+    """It had one of no width, and was called measured."""
+    release = released(POINTS, 3, 2.0, qr.MaxEnt(), qr.Workload.marginals(POINTS, 1))
+    with pytest.warns(qr.ModelAloneWarning):
+        (found,) = release.difference(text, ["AA"], ["UA"]).itertuples()
+    assert np.isnan([found.low_95, found.high_95]).all()
+    assert found.source == "model"
 
 
 def test_an_interval_that_is_all_that_the_bounds_allow_says_so():
@@ -691,7 +708,8 @@ def test_a_count_by_group_that_is_a_models_has_the_bar_of_the_releases_answers(m
     limited = release.table("count by carrier where late = 'yes' and delay >= 10")
     true = [((carrier == c) & (late == 1) & (delay >= 10)).sum() for c in range(4)]
     assert ((limited.low_95 <= true) & (true <= limited.high_95)).all()
-    assert np.isnan(release.table("mean:delay by carrier*late").low_95).all()  # of numbers nothing bounds a model
+    with pytest.warns(qr.ModelAloneWarning):
+        assert np.isnan(release.table("mean:delay by carrier*late").low_95).all()  # of numbers nothing bounds a model
 
 
 @pytest.mark.parametrize("seed", range(3))
