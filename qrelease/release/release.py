@@ -656,6 +656,9 @@ class Release:
     def synthetic(self, rows: int | None = None, *, seed: int | None = None, frame: Frame | None = None) -> Any:
         """Synthetic records as typed columns: whole numbers, floats, dates or texts, by the schema.
 
+        Without `frame` this is a dict of numpy arrays and no data frame, whereas `marginal`, `answers_frame` and
+        `table` give one of pandas: `release.synthetic(frame="pandas")` is the synthetic table as such a frame.
+
         Parameters
         ----------
         rows : int, optional
@@ -663,13 +666,16 @@ class Release:
         seed : int, optional
             Of an ordinary generator: this is post-processing, and reveals nothing that the release does not.
         frame : {"pandas", "polars", "arrow"}, optional
-            The kind of data frame; by default a dict of arrays.
+            The kind of data frame; by default a dict of numpy arrays by the names of the columns.
 
         Returns
         -------
         dict of ndarrays of shape (rows,), or a data frame
-            A missing value is null in a data frame. In an array a missing text is None, a missing date NaT and a
-            missing number NaN, so that whole numbers are floats there. `pandas.DataFrame` takes the dict as it is.
+            A missing value is null in a data frame. There, categories that are `ordered` by the schema are an ordered
+            categorical (pandas), an enum (polars) or an ordered dictionary (pyarrow), to be sorted and compared in the
+            schema's order; others are texts. In an array a missing text is None, a missing date NaT and a missing
+            number NaN, so that whole numbers are floats there, and categories are texts in any case.
+            `pandas.DataFrame` takes the dict as it is.
 
         Raises
         ------

@@ -3,6 +3,9 @@
 from itertools import permutations
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from releases import PAIRS
 from worlds import (
@@ -88,6 +91,61 @@ def test_a_column_of_bools_comes_back_as_bools():
     assert nulls == pandas["maybe"].isna().sum() == arrow["maybe"].null_count > 0
     assert arrays["flag"].tolist() == polars["flag"].to_list() == pandas["flag"].tolist()
     assert {*np.unique(codes[0])} == {0, 1}
+
+
+def ranked():
+    """A release of columns whose categories are in an order that no alphabet has, and of one that has no order."""
+    domain = Domain(
+        (
+            Attribute("size", "category", categories=("small", "medium", "large"), ordered=True, missing=("?", "")),
+            Attribute("grade", "category", categories=("low", "high"), ordered=True),
+            Attribute("town", "category", categories=("Ulm", "Bonn")),
+        )
+    )
+    table = random_table(domain, 400, 0)
+    with Ledger.open(None, PureDP(5.0)) as ledger:
+        asked = Workload.marginals(domain, 2)
+        return Curator(table, ledger, Entropy.insecure(3)).release(MWEM(rounds=3), asked, PureDP(5.0))
+
+
+def test_ordered_categories_keep_their_order_in_data_frames():
+    made = ranked()
+    pandas = made.synthetic(200, seed=1, frame="pandas")
+    assert pandas["size"].cat.ordered
+    assert [*pandas["size"].cat.categories] == ["small", "medium", "large"]
+    assert pandas["size"].max() == "large"
+    assert {*pandas["size"][pandas["size"] < "large"]} == {"small", "medium"}
+    assert not isinstance(pandas["town"].dtype, pd.CategoricalDtype)
+    polars = made.synthetic(200, seed=1, frame="polars")
+    assert polars["size"].dtype == pl.Enum(["small", "medium", "large"])
+    assert polars["size"].max() == "large"
+    assert polars["town"].dtype == pl.String
+    arrow = made.synthetic(200, seed=1, frame="arrow")
+    assert arrow.schema.field("size").type.ordered
+    assert arrow["size"].chunk(0).dictionary.to_pylist() == ["small", "medium", "large"]
+    assert arrow.schema.field("town").type == pa.string()
+    texts = made.synthetic(200, seed=1)["size"].tolist()
+    assert None in texts
+    assert polars["size"].to_list() == arrow["size"].to_pylist() == texts
+    assert [None if isinstance(text, float) else text for text in pandas["size"]] == texts
+    drawn = made.sample("size = large", 5, frame="pandas")["size"]
+    assert [*drawn.cat.categories] == ["small", "medium", "large"]
+    codes = made.codes(200, np.random.default_rng(1))
+    for frame in (pandas, polars, arrow):
+        again = Table.from_frame(frame, made.domain)
+        assert all(np.array_equal(a, b) for a, b in zip(again.columns, codes, strict=True))
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_files_of_ordered_categories_are_read_again(tmp_path, form):
+    made = ranked()
+    made.save(tmp_path / "out", format=form)
+    read = Table.read(tmp_path / "out" / f"synthetic.{form}", made.domain)
+    assert len(read) == len(made.codes(None, np.random.default_rng(0))[0])
+    if form == "parquet":
+        frame = pd.read_parquet(tmp_path / "out" / "synthetic.parquet")
+        assert [*frame["size"].cat.categories] == ["small", "medium", "large"]
+        assert frame["size"].cat.ordered
 
 
 @pytest.mark.parametrize("frame", ["pandas", "polars", "arrow"])
