@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -69,6 +70,31 @@ def columns_of(
     points  by the name of a column, where on its grid each record is, (n,); other numbers are drawn inside their bins
     """
     return {a.name: _column(a, c, rng, points.get(a.name)) for a, c in zip(domain, codes, strict=True)}
+
+
+def cells_of(attribute: Attribute) -> Column | None:
+    """The value of each cell, (size,), as synthetic records have it; None where a cell is a bin of several values."""
+    if attribute.kind in ("number", "date"):
+        ends = attribute.edges if attribute.grid is None else attribute.cuts  # of whole numbers, or points of the grid
+        if not (attribute.whole or attribute.grid is not None) or any(b - a != 1 for a, b in pairwise(ends)):
+            return None
+    return _column(attribute, np.arange(attribute.size), np.random.default_rng(0), None)  # where nothing is drawn
+
+
+def ends_of(attribute: Attribute) -> tuple[Column, Column]:
+    """Where the bin of each cell of a column of numbers or dates begins, and where it ends, both (size,).
+
+    The missing cell has neither.
+    """
+    edges = np.array(attribute.edges)
+    if attribute.kind == "date":
+        days = attribute.step.denominator == 1 or attribute.grid is None
+        values = np.rint(edges * 86_400).astype("datetime64[s]").astype("datetime64[D]" if days else "datetime64[s]")
+    else:
+        values = edges.astype(np.int64) if attribute.whole else edges
+    cells = np.minimum(np.arange(attribute.size), attribute.values - 1)
+    missing = np.arange(attribute.size) == attribute.values if attribute.missing else None
+    return Column(values[cells], missing), Column(values[cells + 1], missing)
 
 
 def _column(

@@ -193,7 +193,14 @@ class Release:
         """Answers to the release's own workload, (k,) counts. Of very many, ask for some: `workload.parts(10**6)`."""
         return self.answer(self.workload)  # type: ignore[return-value]
 
-    def answers_frame(self, workload: Workload | None = None, *, frame: Frame = "pandas", details: bool = False) -> Any:
+    def answers_frame(
+        self,
+        workload: Workload | None = None,
+        *,
+        frame: Frame = "pandas",
+        details: bool = False,
+        edges: bool = False,
+    ) -> Any:
         """Answers as a tidy data frame: a line for each query, named by its labels.
 
         Parameters
@@ -204,6 +211,9 @@ class Release:
             The kind of data frame.
         details : bool
             Whether `noisy` and `error_95` are among the columns, as they are in `answers.csv`.
+        edges : bool
+            Whether each key column of bins, such as `age`, has the ends of these behind it: `age_low`, where a bin
+            begins, and `age_high`, where the next begins. Both are null for a missing cell.
 
         Returns
         -------
@@ -213,7 +223,9 @@ class Release:
             `model_95`. With `details` also `noisy`, the unbiased answer, and `error_95`, the half-width around that:
             both are missing (NaN, null) where nothing was measured that has the answer, as of most marginals of a
             release by `records` over many columns. Queries that are no cells of marginals have their text in a column
-            `query`.
+            `query`. Keys have the types of `synthetic(frame=...)` where every cell of the attribute is one value, so
+            that the two can be merged; bins have their labels. A missing cell is null in a marginal; in a table of
+            several, where null has another meaning, the keys of an attribute with a missing cell are texts.
 
         Raises
         ------
@@ -221,14 +233,21 @@ class Release:
             For a workload over another domain, and where the package of the data frame is not installed.
         """
         check_frame(frame)
-        return self._frame(answer_columns(self, self._asked(workload)), frame, details=details)
+        return self._frame(answer_columns(self, self._asked(workload), edges=edges), frame, details=details)
 
     def _frame(self, columns: Mapping[str, Column], frame: Frame, *, details: bool) -> Any:
         """A data frame of a table of answers."""
         left_out = () if details else DETAILS  # a frame of many columns does not fit a line, and hides some of them
         return as_frame({name: column for name, column in columns.items() if name not in left_out}, frame)
 
-    def marginal(self, columns: str | Sequence[str], *, frame: Frame = "pandas", details: bool = False) -> Any:
+    def marginal(
+        self,
+        columns: str | Sequence[str],
+        *,
+        frame: Frame = "pandas",
+        details: bool = False,
+        edges: bool = False,
+    ) -> Any:
         """The marginal on some columns as a tidy data frame: how many records there are of each combination.
 
         Parameters
@@ -237,19 +256,32 @@ class Release:
             Names of attributes, or one.
         frame : {"pandas", "polars", "arrow"}
             The kind of data frame.
-        details : bool
+        details, edges : bool
             As in `answers_frame`.
 
         Returns
         -------
         data frame
             A line for each cell, with the columns of `answers_frame`: attributes as they are given, and lines in their
-            order, the last attribute fastest.
+            order, the last attribute fastest. A missing cell is null.
 
         Raises
         ------
         InvalidInput
             For unknown columns, and for a marginal that a release of separate answers does not give.
+
+        Examples
+        --------
+        >>> import qrelease as qr
+        >>> table = qr.data.adult(["age", "sex"])
+        >>> curator = qr.Curator(table, qr.Ledger.open(None, qr.PureDP(1.0)), qr.Entropy.insecure(1))
+        >>> release = curator.release(qr.Laplace(), qr.Workload.marginals(table.domain, 2), qr.PureDP(1.0))
+        >>> ages = release.marginal("age", edges=True)  # ages.plot.bar("age", "answer"), or with the ends as numbers
+        >>> ages[["age", "age_low", "age_high"]].head(2).values.tolist()
+        [['17..19', 17, 20], ['20..24', 20, 25]]
+        >>> rows = release.synthetic(1000, seed=1, frame="pandas")
+        >>> rows.merge(release.marginal("sex"), on="sex").shape
+        (1000, 4)
         """
         check_frame(frame)
         given: Any = columns
@@ -257,7 +289,7 @@ class Release:
             raise InvalidInput(f"a marginal is of a column, or of a list of them, got {given!r}")
         names = [given] if isinstance(given, str) else list(given)
         workload = Workload.marginals(self.domain, [names])
-        return self._frame(marginal_columns(self, workload, names), frame, details=details)
+        return self._frame(marginal_columns(self, workload, names, edges=edges), frame, details=details)
 
     def table(
         self,
