@@ -20,6 +20,7 @@ from qrelease.data.two_tables import TwoTables as TwoTables
 from qrelease.errors import BudgetExceeded as BudgetExceeded
 from qrelease.errors import InvalidInput as InvalidInput
 from qrelease.errors import LedgerError as LedgerError
+from qrelease.errors import ModelAloneWarning as ModelAloneWarning
 from qrelease.errors import OutOfMemory as OutOfMemory
 from qrelease.errors import QReleaseError as QReleaseError
 from qrelease.errors import RowsChangedWarning as RowsChangedWarning

@@ -153,3 +153,17 @@ class WeakCostWarning(UserWarning):
     >>> issubclass(qr.WeakCostWarning, UserWarning)
     True
     """
+
+
+class ModelAloneWarning(UserWarning):
+    """Some answers about numbers are the model's alone: they have no interval, and may be far off.
+
+    The message says which of the columns are independent of each other in the model, as they were not counted together,
+    and how a release measures what is asked. It follows from the release, and so is public.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> issubclass(qr.ModelAloneWarning, UserWarning)
+    True
+    """

@@ -256,8 +256,9 @@ class Synthesizer:
         -------
         data frame of n rows
             With typed columns, as `Release.synthetic` has them. The types are the schema's, not the frame's, which
-            would tell of its records: dates have no time zone, categories are texts, and whole numbers are nullable
-            where the schema says that they may be missing. Give both tables one type before you compare them.
+            would tell of its records: dates have no time zone, categories are texts, or an ordered categorical where
+            the schema says `ordered`, and whole numbers are nullable where the schema says that they may be missing.
+            Give both tables one type before you compare them.
 
         Raises
         ------

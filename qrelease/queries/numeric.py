@@ -30,6 +30,7 @@ from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data import predicates
 from qrelease.data.bin_pieces import BinPieces
 from qrelease.data.conditions import cell_text, name_text
+from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
 from qrelease.queries.met_shares import met_shares
 from qrelease.queries.number_workload import NumberWorkload
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from qrelease.data.domain import Attribute, Domain
 
 Kind = Literal["sum", "mean", "variance", "quantile", "ratio", "histogram", "count"]
+
+Label = str | float
+"""What names a cell of a column: its label, or the number or truth value that this spells."""
 
 MAX_GROUPS: Final = 1 << 16
 """Groups of one question, at most."""
@@ -618,13 +622,14 @@ class NumericQuestion:
         """The codes of each group's cells, in the order of `by`."""
         return np.ndindex(*(self.domain.shape[a] for a in self.by_axes))
 
-    def place(self, labels: Sequence[str]) -> int:
+    def place(self, labels: Label | Sequence[Label]) -> int:
         """The position of a group among all groups.
 
         Parameters
         ----------
-        labels : sequence of str
-            One for each grouping column.
+        labels : sequence of str, or str
+            One for each grouping column; of a single column also the label itself. A number or a truth value stands for
+            the category that is spelled as it.
 
         Returns
         -------
@@ -636,16 +641,12 @@ class NumericQuestion:
         InvalidInput
             Where there is no such group.
         """
-        texts = [labels] if isinstance(labels, str) else list(labels)
+        texts = list(labels) if isinstance(labels, Iterable) and not isinstance(labels, str) else [labels]
         if not self.by or len(texts) != len(self.by):
             raise InvalidInput(f"a group of {str(self)!r} has {len(self.by)} labels, got {texts!r}")
         codes = []
         for text, axis in zip(texts, self.by_axes, strict=True):
-            attribute = self.domain.attributes[axis]
-            if str(text) not in attribute.labels:
-                told = meant(str(text), attribute.labels)
-                raise InvalidInput(f"column {attribute.name!r} has no cell {text!r}{told}")
-            codes.append(attribute.labels.index(str(text)))
+            codes.append(_cell_of(self.domain.attributes[axis], text))
         return int(np.ravel_multi_index(codes, [self.domain.shape[a] for a in self.by_axes]))
 
     def tabulated(self, marginal: Floats) -> Floats:
@@ -750,6 +751,18 @@ def _axis(domain: Domain, name: object) -> int:
         names = ", ".join(map(name_text, domain.names))
         raise InvalidInput(f"no column {name!r}{meant(name, domain.names)}; there are {names}")
     return domain.axis(name)
+
+
+def _cell_of(attribute: Attribute, label: object) -> int:
+    """The cell of a label; a number or a truth value, as data frames have them, is the category that spells it."""
+    text = str(label)
+    if text in attribute.labels:
+        return attribute.labels.index(text)
+    if not isinstance(label, str) and attribute.kind == "category":
+        spelled = attribute.listed(attribute.meaning(shown(label)))
+        if len(spelled) == 1:
+            return next(iter(spelled))
+    raise InvalidInput(f"column {attribute.name!r} has no cell {label!r}{meant(text, attribute.labels)}")
 
 
 def _clauses(rest: str, whole: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ others are null there. Any other query is named by its text, in a column `query`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from qrelease.data.domain import Domain
 from qrelease.queries.families import Cells
 from qrelease.queries.workload import Group, Workload
-from qrelease.release.frames import Column, key_name, told_apart
+from qrelease.release.frames import Column, cells_of, ends_of, key_name, told_apart
 
 MAX_ANSWERS: Final = 1_000_000
 """The most answers that are written by default."""
@@ -38,27 +39,61 @@ QUERY = "query"
 PART_ANSWERS = 1 << 20  # answers that are put together at a time
 
 
-def answer_columns(release: Release, workload: Workload) -> dict[str, Column]:
-    """The whole table of the answers to a workload, by column."""
-    parts = list(answer_parts(release, workload))
-    return {
-        name: Column(
+def answer_columns(release: Release, workload: Workload, *, edges: bool = False) -> dict[str, Column]:
+    """The whole table of the answers to a workload, by column, with keys of the types of synthetic records.
+
+    Where each cell of an attribute is one value, its key is that; a bin has its label. A missing cell is null, except
+    where that would look like a query that is not about the attribute: there the key is a text.
+
+    edges  whether the ends of bins are columns, too, behind their labels
+    """
+    parts, keys = list(answer_parts(release, workload)), _keys(workload)
+    found: dict[str, Column] = {}
+    for name in parts[0]:
+        texts = Column(
             np.concatenate([part[name].values for part in parts]),
             np.concatenate([_lost(part[name]) for part in parts]),
         )
-        for name in parts[0]
-    }
+        axis = keys.get(name)
+        found |= {name: texts} if axis is None else _typed(workload, name, axis, texts, edges=edges)
+    return found
 
 
-def marginal_columns(release: Release, workload: Workload, names: Sequence[str]) -> dict[str, Column]:
+def marginal_columns(
+    release: Release, workload: Workload, names: Sequence[str], *, edges: bool = False
+) -> dict[str, Column]:
     """The same of one marginal, with its attributes in an order of their own, and its cells in that order too."""
-    columns, domain = answer_columns(release, workload), workload.domain
+    columns, domain = answer_columns(release, workload, edges=edges), workload.domain
     asked, order = [domain.axis(name) for name in names], sorted(map(domain.axis, names))
     cells = np.arange(len(workload)).reshape([domain.shape[axis] for axis in order])
     places = cells.transpose([order.index(axis) for axis in asked]).reshape(-1)
     key_of = {axis: key for key, axis in _keys(workload).items()}
-    keys = [key_of[axis] for axis in asked]
+    keys = [name for axis in asked for name in (key_of[axis], *_end_names(workload, axis)) if name in columns]
     return {name: columns[name].taken(places) for name in [*keys, *(name for name in columns if name not in keys)]}
+
+
+def _typed(workload: Workload, name: str, axis: int, texts: Column, *, edges: bool) -> dict[str, Column]:
+    """The key column of an attribute, of the type of its values, or of its bins and perhaps their ends."""
+    attribute, codes = workload.domain.attributes[axis], _key_codes(workload, axis)
+    cells, elsewhere = cells_of(attribute), codes < 0
+
+    def spread(column: Column) -> Column:
+        """The values of cells, null in the lines of other queries."""
+        taken = column.taken(np.maximum(codes, 0))
+        return replace(taken, missing=_lost(taken) | elsewhere) if elsewhere.any() else taken
+
+    if cells is not None:
+        return {name: texts if attribute.missing and elsewhere.any() else spread(cells)}
+    if not edges:
+        return {name: texts}
+    return {name: texts, **dict(zip(_end_names(workload, axis), map(spread, ends_of(attribute)), strict=True))}
+
+
+def _end_names(workload: Workload, axis: int) -> tuple[str, str]:
+    """What the columns of the ends of an attribute's bins are called."""
+    names = workload.domain.names
+    reserved = (*NUMBERS, QUERY, *_keys(workload))
+    return key_name(f"{names[axis]}_low", reserved, names), key_name(f"{names[axis]}_high", reserved, names)
 
 
 def answer_parts(release: Release, workload: Workload) -> Iterator[dict[str, Column]]:
@@ -93,18 +128,29 @@ def _keys(workload: Workload) -> dict[str, int | None]:
 def _key_column(part: Workload, axis: int | None, texts: Sequence[str]) -> Column:
     """What names each query: its label in an attribute, or its text."""
     values = np.full(len(part), None, dtype=object)
-    for group, first, last in zip(part.groups, part.bounds, part.bounds[1:], strict=False):
-        if axis is None and not _is_cell(group):
-            values[first:last] = texts[first:last]
-        elif axis is not None and _is_cell(group) and axis in group.axes:
-            values[first:last] = _labels(part.domain, group, axis)
+    if axis is None:
+        for group, first, last in zip(part.groups, part.bounds, part.bounds[1:], strict=False):
+            if not _is_cell(group):
+                values[first:last] = texts[first:last]
+    else:
+        codes = _key_codes(part, axis)
+        labels = np.array([*told_apart(part.domain.attributes[axis]), None], dtype=object)
+        values = labels[codes]  # -1 is the last
     return Column(values, np.array([v is None for v in values.tolist()], np.bool_))
 
 
-def _labels(domain: Domain, group: Group, axis: int) -> npt.NDArray[np.object_]:
-    """The label that each cell of a marginal has in one of its columns, (k,)."""
-    labels = np.array(told_apart(domain.attributes[axis]), dtype=object)
+def _key_codes(part: Workload, axis: int) -> npt.NDArray[np.int64]:
+    """The cell of an attribute that each query is about, (k,); -1 where it is about none."""
+    codes = np.full(len(part), -1)
+    for group, first, last in zip(part.groups, part.bounds, part.bounds[1:], strict=False):
+        if _is_cell(group) and axis in group.axes:
+            codes[first:last] = _codes(part.domain, group, axis)
+    return codes
+
+
+def _codes(domain: Domain, group: Group, axis: int) -> npt.NDArray[np.int64]:
+    """The code that each cell of a marginal has in one of its columns, (k,)."""
     place = group.axes.index(axis)
     shape = [domain.shape[a] for a in group.axes]
     codes = np.arange(shape[place]).reshape([-1 if i == place else 1 for i in range(len(shape))])
-    return labels[np.broadcast_to(codes, shape).reshape(-1)]
+    return np.broadcast_to(codes, shape).reshape(-1)

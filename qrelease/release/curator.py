@@ -205,7 +205,8 @@ class Curator:
     Raises
     ------
     InvalidInput
-        For a table whose unit is a person and that does not say whose records it has.
+        For a data frame or a path, which are no table and no ledger yet; and for a table whose unit is a person and
+        that does not say whose records it has.
     LedgerError
         Where the ledger protects another unit than the table: persons and not records, the reverse, or others.
 
@@ -221,6 +222,7 @@ class Curator:
     """
 
     def __init__(self, table: Source, ledger: Ledger, entropy: WordSource | None = None, *, place: str = "") -> None:
+        _check_given(table, ledger)
         self._table = table
         self.place = place
         self._ledger = ledger
@@ -961,6 +963,20 @@ class Curator:
 
     def __repr__(self) -> str:
         return f"Curator({self._ledger!r}; the records are private)"
+
+
+def _check_given(table: object, ledger: object) -> None:
+    """Raise `InvalidInput` for what stands where a table and a ledger belong, with what makes them of it."""
+    if not hasattr(table, "keeps_records"):
+        made = (
+            "qr.Table.read(path, schema)"
+            if isinstance(table, str | os.PathLike)
+            else "qr.Table.from_frame(frame, schema)"
+        )
+        raise InvalidInput(f"a curator takes a table, got {type(table).__name__}: make one by {made}")
+    if not isinstance(ledger, Ledger):
+        made = f"qr.Ledger.open({str(ledger)!r})" if isinstance(ledger, str | os.PathLike) else "qr.Ledger.open(path)"
+        raise InvalidInput(f"a curator takes an opened ledger, got {type(ledger).__name__}: open one by {made}")
 
 
 def check_relation(table: Source, neighbours: Neighbours) -> None:

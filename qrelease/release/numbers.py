@@ -670,7 +670,9 @@ def _apart(release: Release, found: GroupNumbers, first: int, second: int) -> Gr
     low, high = wide.low[first, 0] - wide.high[second, 0], wide.high[first, 0] - wide.low[second, 0]
     value, unbiased = (part[first, 0] - part[second, 0] for part in (found.value, found.unbiased))
     n = min(found.n[first, 0], found.n[second, 0])
-    return _one(question, value, np.fmin(low, value), np.fmax(high, value), unbiased, n)
+    if not np.isnan(value):  # else the ends are all there is; those of a model alone are null
+        low, high = np.minimum(low, value), np.maximum(high, value)
+    return _one(question, value, low, high, unbiased, n)
 
 
 def _ends(question: NumericQuestion) -> tuple[Floats, Floats, Floats]:

@@ -24,7 +24,7 @@ from qrelease.mechanisms.base import Answer, plain
 from qrelease.privacy.costs import Cost, Neighbours, Spend
 from qrelease.privacy.unit import Unit
 from qrelease.queries.number_workload import NumberWorkload
-from qrelease.queries.numeric import NumericQuestion
+from qrelease.queries.numeric import Label, NumericQuestion
 from qrelease.queries.workload import Workload
 from qrelease.release import numbers, promise, synthetic, writer
 from qrelease.release.answer_table import DETAILS, answer_columns, marginal_columns
@@ -34,6 +34,7 @@ from qrelease.release.error_bars import measured_answers, published
 from qrelease.release.few_records import few_records
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
 from qrelease.release.manifest import versions
+from qrelease.release.number_caveats import warn_of_model
 from qrelease.release.promise import weakness
 from qrelease.release.published_counts import PublishedCounts, as_cell, with_numbers
 from qrelease.release.report.page import html
@@ -192,7 +193,14 @@ class Release:
         """Answers to the release's own workload, (k,) counts. Of very many, ask for some: `workload.parts(10**6)`."""
         return self.answer(self.workload)  # type: ignore[return-value]
 
-    def answers_frame(self, workload: Workload | None = None, *, frame: Frame = "pandas", details: bool = False) -> Any:
+    def answers_frame(
+        self,
+        workload: Workload | None = None,
+        *,
+        frame: Frame = "pandas",
+        details: bool = False,
+        edges: bool = False,
+    ) -> Any:
         """Answers as a tidy data frame: a line for each query, named by its labels.
 
         Parameters
@@ -203,6 +211,9 @@ class Release:
             The kind of data frame.
         details : bool
             Whether `noisy` and `error_95` are among the columns, as they are in `answers.csv`.
+        edges : bool
+            Whether each key column of bins, such as `age`, has the ends of these behind it: `age_low`, where a bin
+            begins, and `age_high`, where the next begins. Both are null for a missing cell.
 
         Returns
         -------
@@ -212,7 +223,9 @@ class Release:
             `model_95`. With `details` also `noisy`, the unbiased answer, and `error_95`, the half-width around that:
             both are missing (NaN, null) where nothing was measured that has the answer, as of most marginals of a
             release by `records` over many columns. Queries that are no cells of marginals have their text in a column
-            `query`.
+            `query`. Keys have the types of `synthetic(frame=...)` where every cell of the attribute is one value, so
+            that the two can be merged; bins have their labels. A missing cell is null in a marginal; in a table of
+            several, where null has another meaning, the keys of an attribute with a missing cell are texts.
 
         Raises
         ------
@@ -220,14 +233,21 @@ class Release:
             For a workload over another domain, and where the package of the data frame is not installed.
         """
         check_frame(frame)
-        return self._frame(answer_columns(self, self._asked(workload)), frame, details=details)
+        return self._frame(answer_columns(self, self._asked(workload), edges=edges), frame, details=details)
 
     def _frame(self, columns: Mapping[str, Column], frame: Frame, *, details: bool) -> Any:
         """A data frame of a table of answers."""
         left_out = () if details else DETAILS  # a frame of many columns does not fit a line, and hides some of them
         return as_frame({name: column for name, column in columns.items() if name not in left_out}, frame)
 
-    def marginal(self, columns: str | Sequence[str], *, frame: Frame = "pandas", details: bool = False) -> Any:
+    def marginal(
+        self,
+        columns: str | Sequence[str],
+        *,
+        frame: Frame = "pandas",
+        details: bool = False,
+        edges: bool = False,
+    ) -> Any:
         """The marginal on some columns as a tidy data frame: how many records there are of each combination.
 
         Parameters
@@ -236,19 +256,32 @@ class Release:
             Names of attributes, or one.
         frame : {"pandas", "polars", "arrow"}
             The kind of data frame.
-        details : bool
+        details, edges : bool
             As in `answers_frame`.
 
         Returns
         -------
         data frame
             A line for each cell, with the columns of `answers_frame`: attributes as they are given, and lines in their
-            order, the last attribute fastest.
+            order, the last attribute fastest. A missing cell is null.
 
         Raises
         ------
         InvalidInput
             For unknown columns, and for a marginal that a release of separate answers does not give.
+
+        Examples
+        --------
+        >>> import qrelease as qr
+        >>> table = qr.data.adult(["age", "sex"])
+        >>> curator = qr.Curator(table, qr.Ledger.open(None, qr.PureDP(1.0)), qr.Entropy.insecure(1))
+        >>> release = curator.release(qr.Laplace(), qr.Workload.marginals(table.domain, 2), qr.PureDP(1.0))
+        >>> ages = release.marginal("age", edges=True)  # ages.plot.bar("age", "answer"), or with the ends as numbers
+        >>> ages[["age", "age_low", "age_high"]].head(2).values.tolist()
+        [['17..19', 17, 20], ['20..24', 20, 25]]
+        >>> rows = release.synthetic(1000, seed=1, frame="pandas")
+        >>> rows.merge(release.marginal("sex"), on="sex").shape
+        (1000, 4)
         """
         check_frame(frame)
         given: Any = columns
@@ -256,7 +289,7 @@ class Release:
             raise InvalidInput(f"a marginal is of a column, or of a list of them, got {given!r}")
         names = [given] if isinstance(given, str) else list(given)
         workload = Workload.marginals(self.domain, [names])
-        return self._frame(marginal_columns(self, workload, names), frame, details=details)
+        return self._frame(marginal_columns(self, workload, names, edges=edges), frame, details=details)
 
     def table(
         self,
@@ -301,6 +334,12 @@ class Release:
             that the column's bounds allow; or `model`, for an answer that only the model gives, or `clipped`, of values
             clipped to narrower bounds, of whose bias nothing is known: for these two the interval is null.
 
+        Warns
+        -----
+        ModelAloneWarning
+            Where some lines are of the `model` alone: these may be far off. It says which columns are independent in
+            the model, and how to have the question measured. `sum`, `mean` and the others warn likewise.
+
         Raises
         ------
         InvalidInput
@@ -311,7 +350,9 @@ class Release:
         options = numbers.TableOptions(
             top, above=above, percent=percent, cumulative=cumulative, suppress=suppress, intervals=intervals
         )
-        return as_frame(numbers.numbers_table(self, asked, options), frame)
+        found = numbers.numbers_table(self, asked, options)
+        warn_of_model(self, asked, found)
+        return as_frame(found, frame)
 
     def sum(self, column: str, by: str | Sequence[str] = (), where: str = "", *, frame: Frame = "pandas") -> Any:
         """Sums of a column by group.
@@ -434,8 +475,8 @@ class Release:
     def difference(
         self,
         question: str | NumericQuestion | NumberWorkload,
-        first: Sequence[str],
-        second: Sequence[str],
+        first: Label | Sequence[Label],
+        second: Label | Sequence[Label],
         *,
         frame: Frame = "pandas",
     ) -> Any:
@@ -445,8 +486,9 @@ class Release:
         ----------
         question : str, NumericQuestion or NumberWorkload
             Such as `mean:age by sex`.
-        first, second : sequence of str
-            The labels of the two groups, one for each grouping column.
+        first, second : sequence of str, or str
+            The labels of the two groups, one for each grouping column; of a single column also the label itself, or the
+            number or truth value that the label spells.
         frame : {"pandas", "polars", "arrow"}
             The kind of data frame.
 
@@ -456,6 +498,11 @@ class Release:
             One line with the numbers of `table`; noise that both groups share is counted right. `n` is that of the
             smaller group.
 
+        Warns
+        -----
+        ModelAloneWarning
+            As `table` does.
+
         Raises
         ------
         InvalidInput
@@ -464,7 +511,9 @@ class Release:
         check_frame(frame)
         asked = self._question(question)
         found = numbers.difference(self, asked, asked.place(first), asked.place(second))
-        return as_frame(numbers.line_numbers(found), frame)
+        line = numbers.line_numbers(found)
+        warn_of_model(self, asked, line)
+        return as_frame(line, frame)
 
     def _question(self, question: str | NumericQuestion | NumberWorkload) -> NumericQuestion:
         return NumericQuestion.of(self.domain, question)
@@ -639,6 +688,9 @@ class Release:
     def synthetic(self, rows: int | None = None, *, seed: int | None = None, frame: Frame | None = None) -> Any:
         """Synthetic records as typed columns: whole numbers, floats, dates or texts, by the schema.
 
+        Without `frame` this is a dict of numpy arrays and no data frame, whereas `marginal`, `answers_frame` and
+        `table` give one of pandas: `release.synthetic(frame="pandas")` is the synthetic table as such a frame.
+
         Parameters
         ----------
         rows : int, optional
@@ -646,13 +698,16 @@ class Release:
         seed : int, optional
             Of an ordinary generator: this is post-processing, and reveals nothing that the release does not.
         frame : {"pandas", "polars", "arrow"}, optional
-            The kind of data frame; by default a dict of arrays.
+            The kind of data frame; by default a dict of numpy arrays by the names of the columns.
 
         Returns
         -------
         dict of ndarrays of shape (rows,), or a data frame
-            A missing value is null in a data frame. In an array a missing text is None, a missing date NaT and a
-            missing number NaN, so that whole numbers are floats there. `pandas.DataFrame` takes the dict as it is.
+            A missing value is null in a data frame. There, categories that are `ordered` by the schema are an ordered
+            categorical (pandas), an enum (polars) or an ordered dictionary (pyarrow), to be sorted and compared in the
+            schema's order; others are texts. In an array a missing text is None, a missing date NaT and a missing
+            number NaN, so that whole numbers are floats there, and categories are texts in any case.
+            `pandas.DataFrame` takes the dict as it is.
 
         Raises
         ------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from qrelease._util.texts import rounded
@@ -12,6 +12,7 @@ from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.products import Product
 
 if TYPE_CHECKING:
+    from qrelease.inference.measurement import Measurement
     from qrelease.release.release import Release
 
 
@@ -23,7 +24,7 @@ def what_records_lack(release: Release) -> tuple[str, ...]:
     these too.
     """
     told, names = [], release.domain.names
-    measured = [m.group.axes for m in release.measurements if m.group.axes] or release.workload.sets
+    measured = _measured(release)
     unmeasured = sorted(set(range(len(names))) - {axis for axes in measured for axis in axes})
     if unmeasured:
         told.append(
@@ -31,7 +32,7 @@ def what_records_lack(release: Release) -> tuple[str, ...]:
         )
     apart = _apart(measured)
     if len(apart) > 1:
-        groups = "; ".join(_listed(names, group) for group in apart)
+        groups = _in_words(names, apart)
         told.append(f"not counted together, and so independent of each other in synthetic records: {groups}")
     sums = release.measured_sums
     if sums is not None and any(part.measure.is_plain for part in sums.parts):
@@ -41,6 +42,40 @@ def what_records_lack(release: Release) -> tuple[str, ...]:
             " answers"
         )
     return (*told, *release.about_bins, *_about_limits(release))
+
+
+def what_is_apart(release: Release, axes: Axes) -> str:
+    """What the model does not know of how some columns depend on each other, in words; empty where they were linked.
+
+    Columns that were each measured together with a third one are: the model has what these say of each other.
+    """
+    measured, contrasts, names = _measured(release), _contrasts(release), release.domain.names
+    apart = _among(axes, measured)
+    if len(apart) > 1:
+        return f"{_in_words(names, apart)}: not counted together, and so independent of each other in the model"
+    apart = _among(axes, [counted for counted in measured if counted not in contrasts])
+    if len(apart) > 1:
+        return f"{_in_words(names, apart)}: of how they depend on each other a single number was measured"
+    return ""
+
+
+def _among(axes: Axes, measured: Iterable[Axes]) -> list[list[int]]:
+    """Some columns in groups, between which no set of measured columns reaches."""
+    groups = _apart([*measured, *((axis,) for axis in axes)])
+    return [some for some in ([axis for axis in group if axis in axes] for group in groups) if some]
+
+
+def _contrasts(release: Release) -> dict[Axes, Measurement]:
+    """The single contrasts by which it was decided whether to measure a marginal, and that are not all of one."""
+    if hasattr(release.synopsis, "model_bars"):  # of what was measured each is a part of its model
+        return {}
+    products = [m for m in release.measurements if m.group.axes and isinstance(m.group.queries, Product)]
+    return {m.group.axes: m for m in products if m.group.queries.count == 1}
+
+
+def _measured(release: Release) -> Sequence[Axes]:
+    """The columns of each measurement; where none is stored, those of each query of the workload."""
+    return [m.group.axes for m in release.measurements if m.group.axes] or release.workload.sets
 
 
 def _about_limits(release: Release) -> list[str]:
@@ -66,8 +101,7 @@ def unmeasured_sets(release: Release) -> str:
     if hasattr(release.synopsis, "model_bars"):
         return ""
     counted = [m for m in release.measurements if m.group.axes]
-    products = [m for m in counted if isinstance(m.group.queries, Product)]
-    contrasts = {m.group.axes: m for m in products if m.group.queries.count == 1}
+    contrasts = _contrasts(release)
     measured = [set(m.group.axes) for m in counted if contrasts.get(m.group.axes) is not m]
     asked = {group.axes for group in release.workload.groups if isinstance(group.queries, Cells)}
     lacking = [axes for axes in asked if not any(measure.issuperset(axes) for measure in measured)]
@@ -84,6 +118,10 @@ def unmeasured_sets(release: Release) -> str:
         " their answers (model_95) cover all that the measured ones leave open, mostly down to 0, and they have no"
         f" noisy answer{of_these}"
     )
+
+
+def _in_words(names: tuple[str, ...], groups: Iterable[Iterable[int]]) -> str:
+    return "; ".join(_listed(names, group) for group in groups)
 
 
 def _listed(names: tuple[str, ...], axes: Iterable[int]) -> str:

@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from releases import COST, PAIRS, TABLE, released
 from worlds import (
@@ -246,3 +247,19 @@ def test_a_release_takes_a_workload(wrong):
         with pytest.raises(InvalidInput, match="a release takes a Workload, such as"):
             curator.release(Laplace(), wrong, PureDP(1.0))
         assert ledger.spent is None
+
+
+def test_a_frame_or_a_path_where_a_table_and_a_ledger_belong_is_refused_with_what_makes_them(tmp_path):
+    path = tmp_path / "people.ledger"
+    with Ledger.open(None, COST) as opened:
+        with pytest.raises(InvalidInput, match=r"takes a table, got DataFrame: make one by qr.Table.from_frame"):
+            Curator(pd.DataFrame({"a": [1]}), opened)
+        with pytest.raises(InvalidInput, match=r"takes a table, got str: make one by qr.Table.read\(path, schema\)"):
+            Curator("people.csv", opened)
+    with pytest.raises(InvalidInput, match=r"an opened ledger, got str: open one by qr.Ledger.open\('cust.ledger'\)"):
+        Curator(TABLE, "cust.ledger")
+    with pytest.raises(InvalidInput, match="takes an opened ledger, got NoneType"):
+        Curator(TABLE, None)
+    with pytest.raises(InvalidInput, match="takes an opened ledger, got PosixPath"):
+        Curator(TABLE, path)
+    assert not path.exists()

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from worlds import table_of
+from worlds import random_table, table_of
 
 import qrelease as qr
 from qrelease.data.domain import Attribute, Domain
@@ -176,7 +176,14 @@ def test_an_answer_that_was_not_measured_is_said_to_be_a_models_alone():
     release = qr.Curator(table, qr.Ledger.open(None, cost), Entropy.insecure(1)).release(
         qr.MaxEnt(), qr.Workload.marginals(POINTS, [["delay", "carrier"], ["delay", "late"]]), cost
     )
-    alone = release.mean("delay", ["carrier", "late"])
+    with pytest.warns(qr.ModelAloneWarning) as warned:
+        alone = release.mean("delay", ["carrier", "late"])
+    assert [str(one.message) for one in warned] == [
+        "no interval: the model alone says this, and it may be far off; measure it:"
+        " numbers=['mean:delay by carrier*late'] of a qr.Synthesizer,"
+        " or qrelease release --numbers 'mean:delay by carrier*late'"
+    ]
+    assert warned[0].filename == __file__
     assert set(alone.source) == {"model"}
     assert alone.low_95.isna().all()
     assert alone.unbiased.isna().all()
@@ -184,6 +191,16 @@ def test_an_answer_that_was_not_measured_is_said_to_be_a_models_alone():
     measured = release.mean("delay", "carrier")
     assert measured.source.tolist() == ["measured"] * 3 + ["bounds"]  # the fourth group has no records
     assert (measured.low_95 <= measured.value).all()
+
+
+@pytest.mark.parametrize("text", ["mean:delay by carrier", "ratio:delay >= 20 by carrier", "sum:delay by carrier"])
+def test_a_difference_that_is_a_models_alone_has_no_interval(text):
+    """It had one of no width, and was called measured."""
+    release = released(POINTS, 3, 2.0, qr.MaxEnt(), qr.Workload.marginals(POINTS, 1))
+    with pytest.warns(qr.ModelAloneWarning):
+        (found,) = release.difference(text, ["AA"], ["UA"]).itertuples()
+    assert np.isnan([found.low_95, found.high_95]).all()
+    assert found.source == "model"
 
 
 def test_an_interval_that_is_all_that_the_bounds_allow_says_so():
@@ -387,6 +404,30 @@ def test_counts_are_those_of_the_model_that_was_fitted_to_them():
     assert release.table("count by carrier").value.tolist() == said
     assert release.marginal("carrier")["answer"].tolist() == pytest.approx(said)
     assert said != measured_answer(release, "count by carrier").model.tolist()
+
+
+def test_groups_of_one_column_are_named_by_what_stands_in_a_data_frame():
+    """By a label without a list, a truth value for the category that spells it, a number for a code."""
+    domain = Domain(
+        (
+            Attribute("visits", "number", edges=(0, 2, 10), integer=True),
+            Attribute("female", "category", categories=("false", "true")),
+            Attribute("rating", "category", categories=("1", "2")),
+        )
+    )
+    cost, asked = qr.PureDP(5), qr.Workload.marginals(domain, 2)
+    curator = qr.Curator(random_table(domain, 400, 0), qr.Ledger.open(None, cost), Entropy.insecure(3))
+    release = curator.release(qr.Laplace(), asked, cost)
+    wanted = release.difference("mean:visits by female", ["true"], ["false"])
+    assert release.difference("mean:visits by female", "true", "false").equals(wanted)
+    assert release.difference("mean:visits by female", np.True_, False).equals(wanted)
+    assert release.difference("mean:visits by female", 1, 0).equals(wanted)
+    wanted = release.difference("mean:visits by rating", ["2"], ["1"])
+    assert release.difference("mean:visits by rating", 2.0, np.int64(1)).equals(wanted)
+    with pytest.raises(InvalidInput, match="column 'rating' has no cell 3"):
+        release.difference("mean:visits by rating", 3, 1)
+    with pytest.raises(InvalidInput, match="column 'rating' has no cell None"):
+        release.difference("mean:visits by rating", None, 1)
 
 
 def test_measured_sums_have_parts_running_totals_and_differences():
@@ -667,7 +708,8 @@ def test_a_count_by_group_that_is_a_models_has_the_bar_of_the_releases_answers(m
     limited = release.table("count by carrier where late = 'yes' and delay >= 10")
     true = [((carrier == c) & (late == 1) & (delay >= 10)).sum() for c in range(4)]
     assert ((limited.low_95 <= true) & (true <= limited.high_95)).all()
-    assert np.isnan(release.table("mean:delay by carrier*late").low_95).all()  # of numbers nothing bounds a model
+    with pytest.warns(qr.ModelAloneWarning):
+        assert np.isnan(release.table("mean:delay by carrier*late").low_95).all()  # of numbers nothing bounds a model
 
 
 @pytest.mark.parametrize("seed", range(3))

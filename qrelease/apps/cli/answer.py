@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 import re
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -133,6 +132,7 @@ def _may_be(path: Path) -> bool:
 
 def _answer(arguments: argparse.Namespace) -> None:
     from qrelease.release.manifest import MANIFEST
+    from qrelease.release.number_caveats import caveats
     from qrelease.release.numbers import TableOptions, numbers_table
     from qrelease.release.reader import load
 
@@ -169,7 +169,7 @@ def _answer(arguments: argparse.Namespace) -> None:
             continue
         _print_table(str(query), columns, arguments.format)
         if arguments.format == "text":
-            for line in _caveats(query, columns["source"].values.tolist()):
+            for line in caveats(release, query, columns):
                 print(line)
 
 
@@ -234,44 +234,6 @@ def _print_table(query: str, columns: Mapping[str, Any], form: str) -> None:
         print(query)
         for line in lines:
             print("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)).rstrip())
-
-
-def _caveats(question: NumericQuestion, sources: Sequence[str]) -> list[str]:
-    """What a reader of a table has to know of its intervals: a line for each reason why some say nothing."""
-    said = {
-        "model": f"no interval: the model alone says this, and it may be far off; measure it: {_measured_by(question)}",
-        "clipped": "no interval: values were clipped to narrower bounds than the schema's, and nobody knows how far"
-        " that moved the answers",
-        "bounds": "the interval is all that the column's bounds allow: there is too much noise for so few records to"
-        " say more; a larger epsilon, a --delta, or larger and fewer groups help",
-        "noise": "noise moved the value to a bound of the column: only the interval says something; larger and fewer"
-        " groups, or narrower bounds that are public knowledge (within, or --clip), help",
-    }
-    lines = []
-    for source, told in said.items():
-        count = sources.count(source)
-        if count:
-            lines.append(told if count == len(sources) else f"{count} of {len(sources)} lines ({source}): {told}")
-    return lines
-
-
-def _measured_by(question: NumericQuestion) -> str:
-    """The option of `qrelease release` that has a question measured: sums of it, where the schema allows any."""
-    if question.domain.counts_once or not _has_sums(question):
-        names = "*".join(question.domain.names[axis] for axis in question.axes)
-        return f"qrelease release --workload {shlex.quote(f'marginals:{names}')}"
-    return f"qrelease release --numbers {shlex.quote(str(question))}"
-
-
-def _has_sums(question: NumericQuestion) -> bool:
-    """Whether there are exact values of what is asked; of bins alone there are no sums."""
-    from qrelease.queries.measures import needs_of
-
-    try:
-        needs_of(question, {})
-    except InvalidInput:
-        return False
-    return True
 
 
 def _cells(column: Any) -> list[Any]:

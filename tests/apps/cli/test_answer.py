@@ -161,6 +161,19 @@ def test_a_table_without_intervals_says_why_and_what_has_them_measured(
     assert capsys.readouterr().out.splitlines()[-1] == f"no interval: {told} --workload 'marginals:sex*age*city'"
 
 
+def test_a_number_of_a_model_is_told_with_the_columns_that_are_independent_in_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--schema", "people.toml", "--workload", "marginals:1", "--mechanism", "maxent", "--epsilon", "1"]
+    assert main(["release", "people.csv", *asked, "--insecure-seed", "1", "--out", "out"]) == 0
+    capsys.readouterr()
+    assert main(["answer", "out", "mean:age by sex"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "no interval: the model alone says this, and it may be far off (sex; age: not counted together, and so"
+        " independent of each other in the model); measure it: qrelease release --workload 'marginals:sex*age'"
+    )
+
+
 def test_a_table_whose_intervals_are_the_bounds_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     seeded = ["--insecure-seed", "1", "--epsilon", "1e-5"]
     assert release("--mechanism", "laplace", *seeded) == 0
