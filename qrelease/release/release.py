@@ -552,7 +552,12 @@ class Release:
         """
         if isinstance(self.synopsis, Estimator):
             return self.synopsis.error_bars(workload)
-        return measured_answers(workload, self.measurements)
+        found = measured_answers(workload, self.measurements)
+        if isinstance(self.synopsis, Answers) and np.isnan(found[1]).any():
+            combined = self.synopsis.bars(workload)
+            unknown = np.isnan(found[1])
+            found = np.where(unknown, combined[0], found[0]), np.where(unknown, combined[1], found[1])
+        return found
 
     def number_tables(self) -> Iterator[NumberTable]:
         """The answers to the questions about numbers that were measured, with all of their intervals.
@@ -588,7 +593,7 @@ class Release:
         """The same of the synopsis alone, without the counts that were measured with numbers."""
         answers, (noisy, widths) = self.synopsis.answer(asked), self.measured_bars(asked)
         if isinstance(self.synopsis, Answers):  # a sum of many cells, of which those below 0 were raised, is too large
-            own = np.repeat([g in self.workload.groups for g in asked.groups], np.diff(asked.bounds))
+            own = self.synopsis.holds(asked)
             answers = np.where(own | np.isnan(widths), answers, np.maximum(noisy, 0.0))
         model = np.full(len(asked), np.nan)
         if isinstance(self.synopsis, SelfAssessed):
