@@ -822,8 +822,8 @@ class Release:
         Raises
         ------
         InvalidInput
-            Where the folder exists or cannot be written, where Parquet needs a package that is not installed, and for a
-            file that holds no key.
+            Where the folder exists or cannot be written, where Parquet needs a package that is not installed, for a
+            file that holds no key, and for a synopsis of one's own class that `qrelease.load` could not read again.
         """
         writer.check_format(format)
         key = None if sign is None else private_key(Path(sign))
