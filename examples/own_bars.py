@@ -80,7 +80,7 @@ class Estimated:
 
 def _rows(queries: Any) -> Floats:
     """The queries of a group as a matrix (k, cells), in counts."""
-    return np.stack([queries.adjoint(one) for one in np.eye(queries.count)]) * queries.unit
+    return np.stack([queries.adjoint(one) * float(queries.unit) for one in np.eye(queries.count)])
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ from qrelease.release.error_bars import measured_answers, published
 from qrelease.release.few_records import few_records
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
 from qrelease.release.manifest import versions
-from qrelease.release.promise import weakness
+from qrelease.release.promise import rounds_left, weakness
 from qrelease.release.published_counts import PublishedCounts, as_cell, with_numbers
 from qrelease.release.report.page import html
 from qrelease.release.schema_cost import SchemaCost
@@ -148,9 +148,10 @@ class Release:
         """What to know before records or answers are used, a sentence each, as the terminal says it; often nothing.
 
         Whether so large a cost promises anything, what synthetic records do not follow, whether they miss what was
-        measured by more than its noise, and why error bars may be wider than the table is long.
+        measured by more than its noise, why error bars may be wider than the table is long, and that iterative
+        construction ended before its last round.
         """
-        said = [*weakness(self), *(what_records_lack(self) if self.has_table else ())]
+        said = [*weakness(self), *rounds_left(self), *(what_records_lack(self) if self.has_table else ())]
         if isinstance(self.synopsis, Fitted) and self.synopsis.misfit > MISSED:
             said.append(
                 f"the synthetic records differ from what was measured by {self.synopsis.misfit:.3g} times its noise:"
