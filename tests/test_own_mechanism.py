@@ -106,6 +106,23 @@ def test_an_audit_acquits_its_selection_and_convicts_a_twin_with_half_the_sensit
     assert found.convicted == convicted
 
 
+def test_the_audits_that_contributing_prints_run(capsys):
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    shown = [block for block in blocks("CONTRIBUTING.md", "```python\n") if "qr.audit" in block]
+    assert len(shown) == 2
+    for block in shown:
+        exec(block, {})
+    assert capsys.readouterr().out.startswith("acquitted")
+    assert "benchmarks.audits" in text
+
+
+def test_what_annotations_of_public_classes_name_is_public():
+    """An author writes these down in her own signatures."""
+    for kind, member in ((qr.Measurement, "group"), (qr.Measurement, "noise"), (qr.MechanismResult, "synopsis")):
+        assert kind.__annotations__[member] in qr.__all__
+    assert qr.Workload.__annotations__["groups"] == f"tuple[{qr.Group.__name__}, ...]"
+
+
 def test_the_bars_of_a_synopsis_of_ones_own_are_those_of_its_release():
     """And hold 19 times out of 20, which bars that are 30 % narrower do not."""
     domain, cost = qr.Domain.coded({"age": 16}), qr.ZCDP(0.01)
