@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import qrelease as qr
-from qrelease.data.bundled import adult
 from qrelease.inference.update_rules import BoundedRule, Hedge, Projection
 from qrelease.mechanisms.additive_noise import project
 from qrelease.mechanisms.iterative.distinguishers import Distinguisher, PerturbedLeader
@@ -46,7 +45,7 @@ class ProjectedPerceptron:
 
 def main() -> None:
     """Print a table. The errors are NOT PRIVATE: they look at the true answers, of a table that is public."""
-    table = adult(["age", "sex", "income"])
+    table = qr.data.adult(["age", "sex", "income"])
     workload = qr.Workload.marginals(table.domain, 2)
     truth = np.concatenate(table.counts(workload.sets))
     print(f"{len(workload)} queries on {len(table):,} records of {table.domain}, at {COST}\n")

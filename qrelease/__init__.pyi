@@ -38,6 +38,7 @@ from qrelease.evaluation.verify import verify as verify
 from qrelease.inference.fitted import check_fitted as check_fitted
 from qrelease.inference.fitted import fitted as fitted
 from qrelease.inference.measurement import Measurement as Measurement
+from qrelease.inference.synopsis import Synopsis as Synopsis
 from qrelease.inference.update_rules import Perceptron as Perceptron
 from qrelease.inference.update_rules import UpdateRule as UpdateRule
 from qrelease.inference.update_rules import furthest_off as furthest_off
@@ -60,6 +61,7 @@ from qrelease.mechanisms.private_data import Private as Private
 from qrelease.mechanisms.small_db.net import Net as Net
 from qrelease.mechanisms.small_db.small_db import SmallDB as SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords as FittedRecords
+from qrelease.noise.distributions import Noise as Noise
 from qrelease.noise.entropy import Entropy as Entropy
 from qrelease.privacy import ZCDP as ZCDP
 from qrelease.privacy import ApproxDP as ApproxDP
@@ -71,6 +73,7 @@ from qrelease.privacy.ledger import Ledger as Ledger
 from qrelease.queries.classes import Conjunctions as Conjunctions
 from qrelease.queries.number_workload import NumberWorkload as NumberWorkload
 from qrelease.queries.numeric import NumericQuestion as NumericQuestion
+from qrelease.queries.workload import Group as Group
 from qrelease.queries.workload import Workload as Workload
 from qrelease.release.curator import Curator as Curator
 from qrelease.release.learned_schema import Learned as Learned

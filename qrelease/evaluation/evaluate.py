@@ -216,7 +216,7 @@ def evaluate(
     for cost, name, trial in bar:
         if name in why:
             continue
-        bar.set_description(f"{name} at epsilon={cost.epsilon:g}")
+        bar.set_description_str(f"{name} at epsilon={cost.epsilon:g}")
         try:
             run = truth.run(name, contenders[name], cost, relation, source, trial)
             if name not in warm and run.seconds < _COMPILED_IN:  # the first one compiles, or loads what was compiled

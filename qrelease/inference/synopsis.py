@@ -17,7 +17,19 @@ from qrelease.queries.workload import Workload
 
 @runtime_checkable
 class Synopsis(Protocol):
-    """Something public that answers queries."""
+    """Something public that answers queries.
+
+    Nothing is inherited: any object with these members is one. Two more methods, `error_bars(workload)` and
+    `model_bars(workload)`, tell a release how far off its answers are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import qrelease as qr
+    >>> domain = qr.Domain.coded({"sex": 2})
+    >>> isinstance(qr.WeightedRecords.equal(domain, np.array([0, 1]), 500.0), qr.Synopsis)
+    True
+    """
 
     @property
     def domain(self) -> Domain:

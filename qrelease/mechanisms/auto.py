@@ -207,6 +207,21 @@ class Auto:
     table
         Whether a synthetic table is wanted: if so, a mechanism that cannot give one on this machine is not chosen.
 
+    Notes
+    -----
+    Under add-remove, where `records` is not given, a hundredth of the budget (`COUNTING`) buys a noisy number of
+    records, which the chosen mechanism uses too; else the choice costs nothing. What is predicted is the mean L1
+    distance of the normalised marginals after the fit, or, where other queries are asked for too, the root mean squared
+    error of an answer in records. It follows from that number, the workload and the cost, in closed form (of queries
+    that are no marginals by trials on tables that are made up). The least prediction is chosen; one with a synthetic
+    table unless its prediction is more than 5 % larger; of an (ε, δ) Laplace noise for ε alone where that is predicted
+    to be closer.
+
+    References
+    ----------
+    Choosing by public facts and noisy numbers alone is post-processing: Dwork & Roth 2014, *The algorithmic foundations
+    of differential privacy*, Proposition 2.1. The closed forms are in `qrelease.mechanisms.expected_errors`.
+
     Examples
     --------
     >>> import numpy as np

@@ -65,7 +65,8 @@ class MechanismResult:
     Parameters
     ----------
     synopsis : Synopsis
-        What answers the workload and further queries, as counts.
+        What answers the workload and further queries, as counts. A release of a class of one's own cannot be saved,
+        unless its `to_json` gives what a synopsis of the package gives.
     measurements : sequence of Measurement
         The noisy answers that were drawn, in the order of the draws.
     choices : mapping

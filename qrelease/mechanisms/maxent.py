@@ -77,7 +77,7 @@ class MaxEnt:
     ----------
     records
         About how many records there are, if that is public: the budget is divided between residuals of one, two and
-        more columns by this number. By default the share `COUNTING` of the budget buys a noisy count, unless the
+        more columns by this number. By default a hundredth of the budget (`COUNTING`) buys a noisy count, unless the
         neighbouring relation makes the number public.
     weights
         Positive weights, one for each of the workload's sets of columns, of the squared error of a cell there.
@@ -91,6 +91,27 @@ class MaxEnt:
         For parameters out of range.
     TooLarge
         For more answers than memory holds.
+
+    Notes
+    -----
+    Nothing is selected. What is measured is the *residual* of each subset S of the workload's marginals: what the
+    marginal on S says beyond those on fewer columns. For ρ all of them get discrete Gaussian noise at once, that on S
+    of variance s_S σ² in each coordinate. A record moves it by the squared norm p_S = Π_{i∈S} (1 - 1/n_i), so
+    that Σ p_S/s_S = 1 and σ² = 1/(2ρ). An (ε, δ) gives σ² by the analytic Gaussian mechanism. Of answers before the fit
+    the total of the squared errors is least at s_S = √(T p_S/c_S) with T = (Σ √(c_S p_S))², where c_S is how much the
+    residual of S adds to the squared errors asked about. Of answers after the fit, residuals of more columns get less:
+    the fewer the records, the less there is to see of them. Without a δ the noise is discrete Laplace, at scales for L1
+    norms.
+
+    The histogram is p ∝ e^(Σ θ · features), with one interaction for each measured coordinate. It is the most likely
+    one given the noise and a normal law of the interactions, whose variances are learned from the measurements.
+
+    References
+    ----------
+    Xiao, He, Zhang & Kifer 2023, *ResidualPlanner*, for residuals; Li & Miklau 2013, *Optimal error of query sets under
+    the differentially-private matrix mechanism*, for the bound that the scales reach; Balle & Wang 2018, *Improving the
+    Gaussian mechanism*; Dudík, Phillips & Schapire 2007, *Maximum entropy density estimation with generalized
+    regularization*, and MacKay 1992, *Bayesian interpolation*, for the fit.
 
     Examples
     --------

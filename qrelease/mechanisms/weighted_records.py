@@ -142,6 +142,29 @@ class FittedRecords:
         Whether all marginals of the workload are measured at once. The default is to do so where it is possible: none
         has more columns than `order`, and all residuals together have at most `maxent.DENSE` coordinates.
 
+    Notes
+    -----
+    *At once* the residuals of all subsets of the marginals are measured, as by `MaxEnt`. Under add-remove a hundredth
+    of the budget (`COUNT_SHARE`) counts the records first.
+
+    *One after another, under ρ*: `SINGLES_SHARE` = 0.35 of what is left measures the columns, unless all pairs are
+    measured at once, of which columns and the agreement of signs get 0.05 each; where pairs are not, `SIGNS_SHARE` =
+    0.2 of the rest measures that agreement. The others are T rounds, T = 1.5 g^0.4, or 3.5 g^0.2 where all pairs
+    are known, with g = n√ρ of the noisy number n of records. `SELECTION_SHARE` = 0.1 of a round selects, 0.9 measures.
+
+    *One after another, under ε*: 0.2 ε measures the columns, and T = √(nε/(2c)) rounds are made, where c is the number
+    of cells of a marginal that count. Each measures all cells of one with discrete Laplace noise.
+
+    *The score* of a marginal is Σ max(|x - y| - 0.8 √(2/π) d, 0) over its cells, x the records, y what is known of
+    them and d the deviation that a measurement would leave, times how many of the asked marginals contain it. The
+    exponential mechanism selects by it, under ε permute-and-flip.
+
+    References
+    ----------
+    McKenna, Mullins, Sheldon & Miklau 2022, *AIM: an adaptive and iterative mechanism for differentially private
+    synthetic data*, for rounds that select by what a measurement gains; McKenna & Sheldon 2020, *Permute-and-flip*;
+    Xiao, He, Zhang & Kifer 2023, *ResidualPlanner*, for what is measured at once.
+
     Examples
     --------
     >>> import numpy as np

@@ -65,7 +65,17 @@ class Noise:
         """h such that a sum of so many independent draws lies within ±h with probability `CONFIDENCE`.
 
         The quantile of the continuous law (for a sum of Laplace draws, the variance-gamma law), and half a unit more
-        for the grid. Of a weighted sum, `terms` is the sum of the squared weights.
+        for the grid.
+
+        Parameters
+        ----------
+        terms : float
+            How many; of a weighted sum the sum of the squared weights.
+
+        Returns
+        -------
+        float
+            h, a count.
         """
         # Sums of fewer Laplace draws have heavier tails: rounding down errs to the safe side.
         if self.law == "discrete Laplace":
@@ -77,6 +87,16 @@ class Noise:
 
         In units, P(|Z| >= t) = 2q^t/(1 + q) for the discrete Laplace law, q = e^(-1/b); a Gaussian is beyond tσ with
         probability at most 2e^(-t²/2), the discrete one too (Canonne, Kamath & Steinke 2020).
+
+        Parameters
+        ----------
+        beta : float
+            The probability, in (0, 1).
+
+        Returns
+        -------
+        float
+            t, a count.
         """
         if self.law == "discrete Laplace":
             return self.scale * max(0.0, math.log(2 / (beta * (1 + math.exp(-self.unit / self.scale)))))
@@ -89,6 +109,18 @@ class Noise:
         P(|Y| > t) = 2q^(t+1) / (1 + q) for the discrete Laplace law on integers, q = e^(-1/b). A rounded Gaussian is
         within half a unit of a real one; P(Y >= m) of a discrete one is at most that of a real one at m - 1 (Canonne,
         Kamath & Steinke 2020, Proposition 25).
+
+        Parameters
+        ----------
+        draws : int
+            How many.
+        beta : float
+            The probability, in (0, 1).
+
+        Returns
+        -------
+        float
+            t, a count.
         """
         if self.law == "discrete Laplace":
             b = self.scale / self.unit
@@ -109,6 +141,11 @@ class Noise:
             The largest weight in size.
         beta
             The probability, in (0, 1).
+
+        Returns
+        -------
+        float
+            d, a count.
 
         Notes
         -----
@@ -134,6 +171,18 @@ class Noise:
         1/(1 - t²b²), as the continuous one: it is (cosh 1/b - 1)/(cosh 1/b - cosh t), and cosh √u - 1 is convex in u
         and 0 at 0. That is at most e^(2t²b²) for t <= 1/(b√2), so a sum of c is beyond 2ctb² + tail/t with no larger a
         probability; t = √(tail/2c)/b is best, or the largest allowed.
+
+        Parameters
+        ----------
+        terms : int
+            How many.
+        tail : float
+            The negative logarithm of the probability, positive.
+
+        Returns
+        -------
+        float
+            t, a count.
         """
         if self.law == "discrete Laplace":
             t = min(math.sqrt(tail / (2 * terms)), math.sqrt(0.5)) / self.scale

@@ -441,7 +441,7 @@ class Sparse(Stream):
 
 @final
 class NumericSparse(_Stream):
-    """Dwork & Roth 2014, Algorithm 3, (ε, δ)-DP (Theorem 3.28): `Sparse` with a noisy number for each ⊤.
+    """Dwork & Roth 2014, Algorithm 3, (ε, δ)-DP (Theorem 3.27): `Sparse` with a noisy number for each ⊤.
 
     The number is the value plus Laplace noise that is drawn for it alone: not that of the comparison, which was chosen
     by its result. Its errors and promises are those of `Stream`.

@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from qrelease._util.validate import kind_of
 from qrelease.data import schema
+from qrelease.errors import InvalidInput
 from qrelease.release.checksums import release_id
 
 if TYPE_CHECKING:
     from qrelease.inference.number_tables import MeasuredSums
+    from qrelease.inference.synopsis import Synopsis
     from qrelease.release.release import Release
 
 FORMAT = 3
@@ -45,6 +48,20 @@ LISTED_ANSWERS = 1 << 12
 
 NUMBERS = np.dtype("<f8")
 
+SYNOPSES = (
+    "histogram",
+    "answers",
+    "maximum entropy",
+    "residuals",
+    "least squares",
+    "weighted codes",
+    "weighted records",
+    "scaled",
+    "dual",
+    "medians",
+)
+"""The stored types of synopsis, which `stored_synopses` reads again."""
+
 _INSECURE = "INSECURE: the noise did not come from the system's entropy and protects nobody"
 
 
@@ -57,6 +74,27 @@ def versions() -> dict[str, str]:
 def _packages() -> Mapping[str, str]:
     """Versions as they are imported: what is installed meanwhile does not run here."""
     return {name: version(name) for name in ("qrelease", "numpy", "numba", "cryptography")}
+
+
+def check_stored(synopsis: Synopsis) -> None:
+    """Raise `InvalidInput` for a synopsis of one's own whose description is of no kind that can be read again.
+
+    Those of the package can be, and are not described a second time.
+    """
+    if type(synopsis).__module__.startswith("qrelease."):
+        return
+    try:
+        described: object = synopsis.to_json()
+        json.dumps(described, allow_nan=False)
+        kind = described.get("type") if isinstance(described, Mapping) else None
+        why = f"this version knows no synopsis of type {kind!r}"
+    except (TypeError, ValueError) as error:
+        kind, why = None, f"what its to_json gives is no JSON: {error}"
+    if kind not in SYNOPSES:
+        raise InvalidInput(
+            f"a release whose synopsis is {kind_of(synopsis)} cannot be saved, as nothing could read it again: {why};"
+            " let the mechanism return what qr.fitted or qr.WeightedRecords makes, or do not save the release"
+        )
 
 
 def manifest(release: Release, digest: str | None) -> dict[str, Any]:

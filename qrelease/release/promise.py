@@ -52,6 +52,33 @@ def weakness(release: Release) -> list[str]:
     return told
 
 
+def rounds_left(release: Release) -> list[str]:
+    """That iterative construction ended long before its last round, and what it used of the cost; nothing of others.
+
+    All that it says follows from the manifest: its measurements, `parameters` and `spends`.
+    """
+    most = release.parameters.get("rounds")
+    if release.mechanism != "iterative" or not isinstance(most, int):
+        return []
+    counts, drawn = 1 if release.neighbours is Neighbours.ADD_REMOVE else 0, [_amount(s.cost) for s in release.spends]
+    made = sum(m.repeats for m in release.measurements) - counts
+    if not 0 < made < most:
+        return []
+    counting, rounds = sum(drawn[:counts]), sum(drawn[counts:])
+    used = 100 * (counting + rounds) / (counting + rounds / made * most)
+    nothing = release.parameters.get("promise", {}).get("error") is None
+    return [
+        f"it ended after {made:,} of at most {most:,} rounds, as the noisy answer was near that of the model, and used"
+        f" {used:.2g} % of its cost, all of which was charged{nothing * ', and promises nothing of its error'}: each"
+        " draw has the noise of a part for all rounds, and a larger alpha has fewer; mwem uses all of its cost"
+    ]
+
+
+def _amount(cost: Cost) -> float:
+    """The ρ of a draw, or its ε."""
+    return cost.rho if isinstance(cost, ZCDP) else cost.epsilon
+
+
 def unit_in_words(release: Release) -> str:
     """Who is protected, and which tables are compared, in a few words."""
     one, _ = unit_names(release)

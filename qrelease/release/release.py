@@ -36,6 +36,7 @@ from qrelease.release.frames import Column, Frame, as_frame, check_frame, column
 from qrelease.release.manifest import versions
 from qrelease.release.number_caveats import warn_of_model
 from qrelease.release.promise import weakness
+from qrelease.release.promise import rounds_left, weakness
 from qrelease.release.published_counts import PublishedCounts, as_cell, with_numbers
 from qrelease.release.report.page import html
 from qrelease.release.schema_cost import SchemaCost
@@ -149,9 +150,10 @@ class Release:
         """What to know before records or answers are used, a sentence each, as the terminal says it; often nothing.
 
         Whether so large a cost promises anything, what synthetic records do not follow, whether they miss what was
-        measured by more than its noise, and why error bars may be wider than the table is long.
+        measured by more than its noise, why error bars may be wider than the table is long, and that iterative
+        construction ended before its last round.
         """
-        said = [*weakness(self), *(what_records_lack(self) if self.has_table else ())]
+        said = [*weakness(self), *rounds_left(self), *(what_records_lack(self) if self.has_table else ())]
         if isinstance(self.synopsis, Fitted) and self.synopsis.misfit > MISSED:
             said.append(
                 f"the synthetic records differ from what was measured by {self.synopsis.misfit:.3g} times its noise:"
@@ -601,7 +603,12 @@ class Release:
         """
         if isinstance(self.synopsis, Estimator):
             return self.synopsis.error_bars(workload)
-        return measured_answers(workload, self.measurements)
+        found = measured_answers(workload, self.measurements)
+        if isinstance(self.synopsis, Answers) and np.isnan(found[1]).any():
+            combined = self.synopsis.bars(workload)
+            unknown = np.isnan(found[1])
+            found = np.where(unknown, combined[0], found[0]), np.where(unknown, combined[1], found[1])
+        return found
 
     def number_tables(self) -> Iterator[NumberTable]:
         """The answers to the questions about numbers that were measured, with all of their intervals.
@@ -637,7 +644,7 @@ class Release:
         """The same of the synopsis alone, without the counts that were measured with numbers."""
         answers, (noisy, widths) = self.synopsis.answer(asked), self.measured_bars(asked)
         if isinstance(self.synopsis, Answers):  # a sum of many cells, of which those below 0 were raised, is too large
-            own = np.repeat([g in self.workload.groups for g in asked.groups], np.diff(asked.bounds))
+            own = self.synopsis.holds(asked)
             answers = np.where(own | np.isnan(widths), answers, np.maximum(noisy, 0.0))
         model = np.full(len(asked), np.nan)
         if isinstance(self.synopsis, SelfAssessed):
@@ -872,8 +879,8 @@ class Release:
         Raises
         ------
         InvalidInput
-            Where the folder exists or cannot be written, where Parquet needs a package that is not installed, and for a
-            file that holds no key.
+            Where the folder exists or cannot be written, where Parquet needs a package that is not installed, for a
+            file that holds no key, and for a synopsis of one's own class that `qrelease.load` could not read again.
         """
         writer.check_format(format)
         key = None if sign is None else private_key(Path(sign))

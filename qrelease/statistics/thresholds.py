@@ -129,7 +129,7 @@ class AboveThresholds:
 
     References
     ----------
-    Dwork & Roth 2014, Algorithms 2 and 3, Theorems 3.25 and 3.28; for the best form Lyu, Su & Li 2017 and Liu,
+    Dwork & Roth 2014, Algorithms 2 and 3, Theorems 3.25 and 3.27; for the best form Lyu, Su & Li 2017 and Liu,
     Wang, Liu, Li & Chen 2024, with the proof and the constants in `noise.sparse_vector`.
 
     Examples

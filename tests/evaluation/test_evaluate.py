@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from worlds import coded, mixed, private, random_table, records_of, table_of, true_answers
 
+from qrelease._util.progress import log_lines
 from qrelease.data.domain import Domain
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, QReleaseError, TooLarge
@@ -247,3 +248,11 @@ def test_no_time_that_is_told_counts_what_a_first_release_compiles():
     errors = [run.errors for run in found.rows if run.mechanism == "mine"]
     plain = evaluate(TABLE, PAIRS, {"mine": Compiling()}, epsilons=[1.0], trials=2, entropy=Entropy.insecure(3))
     assert errors == [run.errors for run in plain.rows if run.mechanism == "mine"]
+
+
+def test_the_line_of_how_far_it_is_names_mechanism_and_epsilon_with_one_colon(capsys):
+    with log_lines(0.0):
+        evaluate(TABLE, PAIRS, {"laplace": Laplace()}, [1.0], trials=2, entropy=Entropy.insecure(1))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "at epsilon" in line]
+    assert lines
+    assert all(line.startswith("qrelease: laplace at epsilon=1: ") and ": :" not in line for line in lines)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import qrelease as qr
+from qrelease.inference.update_rules import Hedge
 
 
 def released(cost, neighbours="add-remove", person=None, seed=None):
@@ -43,3 +44,30 @@ def test_replaced_records_and_seeds():
     assert "had that record said anything else" in promise
     assert "within a factor of 10^9," in promise  # e^20 = 4.9e8, rounded up
     assert "which of two things that one says" in promise
+
+
+@pytest.mark.parametrize("neighbours", qr.Neighbours, ids=lambda n: n.value)
+@pytest.mark.parametrize(("alpha", "promises"), [(0.1, False), (0.5, True)])
+def test_a_release_in_rounds_says_after_how_many_it_ended_and_what_it_used(neighbours, alpha, promises, tmp_path):
+    table, cost = qr.data.adult(["age", "sex", "income"]), qr.PureDP(1.0)
+    workload, rule = qr.Workload.marginals(table.domain, 2), Hedge(alpha)
+    with qr.Ledger.open(None, cost, neighbours=neighbours) as ledger:
+        curator = qr.Curator(table, ledger, qr.Entropy.insecure(1))
+        curator.release(qr.IterativeConstruction(rule), workload, cost).save(tmp_path / "out", 10)
+    release = qr.load(tmp_path / "out")
+    most = rule.update_bound(table.domain, workload)
+    spent = sum(s.cost.epsilon for s in release.spends)
+    made = len(release.spends) // 2  # of one selection and one measurement each; and the count is one more
+    (note,) = [note for note in release.notes if "it ended after" in note]
+    assert note.startswith(f"it ended after {made} of at most {most:,} rounds, ")
+    assert f"used {100 * spent / cost.epsilon:.2g} % of its cost" in note
+    assert ("promises nothing of its error" in note) != promises
+
+
+def test_a_release_that_made_all_its_rounds_says_nothing_of_them():
+    table, cost = qr.data.adult(["sex", "income"]), qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost) as ledger:
+        release = qr.Curator(table, ledger, qr.Entropy.insecure(1)).release(
+            qr.MWEM(rounds=2), qr.Workload.marginals(table.domain, 1), cost
+        )
+    assert not [note for note in release.notes if "ended after" in note]

@@ -18,6 +18,7 @@ from worlds import (
     table_of,
 )
 
+import qrelease as qr
 from qrelease.errors import BudgetExceeded, InvalidInput
 from qrelease.inference.nets import quantiles
 from qrelease.inference.update_rules import Projection
@@ -180,3 +181,35 @@ def test_questions_it_cannot_answer(mechanism):
 def test_the_parameters_of_a_release_can_be_written_down(rounds):
     text = json.dumps(dict(released(MWEM(rounds=rounds)).parameters), allow_nan=False)
     assert json.loads(text)["rounds"] == 3
+
+
+@pytest.mark.parametrize(("mechanism", "cost"), [(qr.Laplace(), qr.PureDP(1.0)), (qr.Gaussian(), qr.ZCDP(0.1))])
+def test_a_condition_that_was_measured_as_a_range_has_the_answer_and_the_bar_of_its_line(mechanism, cost, tmp_path):
+    """And one that follows from the measured ranges has theirs together: no marginal is needed for that."""
+    table = qr.data.adult(["age", "sex"])
+    ranges = qr.Workload.ranges(table.domain, "age")
+    with qr.Ledger.open(None, cost) as ledger:
+        qr.Curator(table, ledger, qr.Entropy.insecure(1)).release(mechanism, ranges, cost).save(tmp_path / "out", 100)
+    release = qr.load(tmp_path / "out")
+    lines = release.answers_frame(details=True).set_index("query")
+    for text in ("age in 30..39", "age in 30..34", "age in 17..90"):
+        found = release.answer(text)
+        line = (found.value, found.noisy, found.error, found.model_error)
+        assert line == tuple(lines.loc[text, ["answer", "noisy", "error_95", "model_95"]])
+    both, one = release.answer("age in 30..39 or age in 50..59"), release.answer("age in 30..39")
+    apart = one.value + release.answer("age in 50..59").value
+    assert 0 < both.error < 2 * one.error
+    assert abs(both.value - apart) < 3 * one.error
+    with pytest.raises(qr.InvalidInput, match="does not follow from the queries that were measured") as told:
+        release.answer("age in 30..39 and sex = Male")
+    assert "no table" not in str(told.value)
+
+
+def test_a_range_of_columns_whose_bars_are_asked_by_a_workload_has_them():
+    table = qr.data.adult(["age", "sex"])
+    with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
+        curator = qr.Curator(table, ledger, qr.Entropy.insecure(1))
+        release = curator.release(qr.Laplace(), qr.Workload.ranges(table.domain, "age"), qr.PureDP(1.0))
+    prefixes = qr.Workload.prefixes(table.domain, "age")
+    assert np.isfinite(release.error_bars(prefixes)).all()
+    assert (release.answer(prefixes) == release.answers()[: len(prefixes)]).all()  # the first ranges are the prefixes

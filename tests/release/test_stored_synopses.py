@@ -12,6 +12,7 @@ from qrelease.data.domain import Domain
 from qrelease.errors import InvalidInput
 from qrelease.inference.histogram import Histogram
 from qrelease.queries.workload import Workload
+from qrelease.release.manifest import SYNOPSES
 from qrelease.release.stored_synopses import Context, synopsis_of
 
 PAIR = Domain.coded({"a": 3, "b": 4})
@@ -35,6 +36,14 @@ def test_each_kind_answers_as_the_one_that_was_stored(kind):
     assert type(again) is type(release.synopsis)
     np.testing.assert_allclose(again.answer(workload), release.answers(), rtol=1e-6, atol=1e-6)
     assert again.total == pytest.approx(release.synopsis.total)
+
+
+def test_the_types_that_can_be_saved_are_those_that_can_be_read():
+    assert {*STORED} <= {*SYNOPSES}
+    for kind in SYNOPSES:
+        with pytest.raises((InvalidInput, KeyError, ValueError)) as told:  # it lacks everything else
+            synopsis_of({"type": kind}, CONTEXT)
+        assert "knows no synopsis" not in str(told.value)
 
 
 def test_a_histogram_is_the_product_of_its_factors():

@@ -101,7 +101,9 @@ class Audit:
             f" {self.bound:.4g}{at} ({how})\n"
             f"  event: {self.event}\n"
             f"  its probability: at least {self.low:.4g} on the {self.favours} input,"
-            f" at most {self.high:.4g} on the {other}" + (f"\n  inputs: {self.inputs}" if self.inputs else "")
+            f" at most {self.high:.4g} on the {other}"
+            + (f"\n  inputs: {self.inputs}" if self.inputs else "")
+            + ("" if self.convicted else "\n  this is about these two inputs alone: others may tell more")
         )
 
     def to_json(self) -> dict[str, Any]:

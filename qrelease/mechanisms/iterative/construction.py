@@ -200,7 +200,9 @@ class IterativeConstruction:
     In the text queries are fractions of a public n, as under replace-one; here they are counts. Under add-remove, a
     noisy number of records ñ is bought first, and used in place of n.
 
-    `error` gives the bound on the error of the answers.
+    `error` gives the bound on the error of the answers, before anything is charged: ask it first. Where it is infinite
+    the theorem promises nothing to so few records, and the first noisy answer often ends the rounds: nearly all of the
+    cost is then charged and not used, which `Release.notes` says.
 
     Parameters
     ----------

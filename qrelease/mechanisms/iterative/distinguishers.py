@@ -116,6 +116,15 @@ class Select:
         `exponential` (Dwork & Roth 2014, §3.4) or `permute-and-flip` (McKenna & Sheldon 2020): never worse under pure
         ε, but without the exponential mechanism's credit under zCDP.
 
+    Notes
+    -----
+    The score of a query is |q(x) - q(y)|, with x the records and y the hypothesis. That of a group is
+    (Σ_q |q(x) - q(y)| - Σ_q E|Z|) / Δ₁: Z is the noise with which it would be measured, and Δ₁ the L1 sensitivity of
+    the group. One record moves either by at most 1; that of a group lies on a grid of 2⁻¹⁶, whose step is added. The
+    exponential mechanism takes i with probability ∝ e^(ε score_i / 2), with ε = √(8ρ) at a cost of ρ; permute-and-flip
+    has √(2ρ) there. With probability 1 - β the query that is found falls short of the worst one by at most
+    2 (ln|Q| + ln(1/β)) / ε; of groups nothing is promised.
+
     References
     ----------
     Dwork & Roth 2014, §3.4; Hardt, Ligett & McSherry 2012; McKenna & Sheldon 2020, *Permute-and-flip*; McKenna, Miklau

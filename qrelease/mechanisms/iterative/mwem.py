@@ -68,8 +68,8 @@ class MWEM:
     sweeps
         Passes over the universe at each update, see `MultiplicativeWeights`.
     records
-        About how many records there are, if that is public; by default the share `COUNT_SHARE` of the budget buys a
-        noisy count of them.
+        About how many records there are, if that is public; by default a hundredth of the budget (`COUNT_SHARE`) buys
+        a noisy count of them.
     update
         The rule that updates the histogram; `maximum-entropy` uses whole marginals only, see `MaximumEntropy`.
 
@@ -80,9 +80,33 @@ class MWEM:
     InvalidInput
         For parameters out of range.
 
+    Notes
+    -----
+    *The budget* B is ε, or the ρ of an (ε, δ) where that is better. Under add-remove 0.01 B counts the records, unless
+    `records` is given; `singles` B measures the columns; the rest R is cut into T equal rounds, of which a selection
+    costs `selection` R/T and a measurement (1 - `selection`) R/T.
+
+    *The score* of a group of queries q with the exact answers q(x), the histogram's q(y) and the L1 sensitivity Δ₁ is
+    (Σ_q |q(x) - q(y)| - Σ_q E|noise of q|) / Δ₁; of a single query |q(x) - q(y)|: one record moves it by 1 (by the
+    step of a fine grid more, for groups). The exponential mechanism takes i with probability ∝ e^(ε' score/2), where ε'
+    is the cost of the selection, or √(8ρ').
+
+    *The noise* of a measurement at ε' is discrete Laplace of scale Δ₁/ε', at ρ' discrete Gaussian of variance
+    Δ₂²/(2ρ'), where Δ₂ is the L2 sensitivity of the group.
+
+    *The rounds* are by default T = ⌈3 r^a⌉, where r = n √ln|X| / (k s): n is the noisy number of records, |X| the cells
+    of the universe, k the mean number of queries in a group (1 for single queries), s the standard deviation of a
+    measurement for all of R, and a = 1/3 under ε, 1/2 under ρ.
+
+    *The update* multiplies each cell by e^(Σ_q q(cell) s_q), over all measurements so far and `sweeps` times, where
+    s_q = (v - q(y)) / (q(y) + caution σ) times a step, at most 1 in size: v is the noisy answer and σ its standard
+    deviation (see `MultiplicativeWeights`). In 2012 it is (v - q(y)) / 2n, for the last measurement.
+
     References
     ----------
-    Hardt, Ligett & McSherry 2012, *A simple and practical algorithm for differentially private data release*.
+    Hardt, Ligett & McSherry 2012, *A simple and practical algorithm for differentially private data release*, for the
+    mechanism; McKenna, Miklau & Sheldon 2022, *AIM*, for the score of a group; McKenna & Sheldon 2020,
+    *Permute-and-flip*; Cesar & Rogers 2021, *Bounding, concentrating, and truncating*, for √(8ρ).
 
     Examples
     --------

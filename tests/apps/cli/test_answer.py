@@ -186,3 +186,21 @@ def test_a_table_whose_intervals_are_the_bounds_says_so(folder: Path, capsys: py
     assert [line.split()[2:4] + line.split()[-1:] for line in lines[2:]] == [["18", "69", "bounds"]] * 2
     assert main(["answer", "out", "count by sex"]) == 0
     assert "bounds" not in capsys.readouterr().out
+
+
+def test_a_range_that_was_measured_is_answered_as_in_answers_csv(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ranges = ["--workload", "ranges:age", "--epsilon", "1", "--mechanism", "laplace"]
+    assert main(["release", "people.csv", "--schema", "people.toml", *ranges, "--out", "out"]) == 0
+    with (folder / "out" / "answers.csv").open() as lines:
+        line = list(csv.DictReader(lines))[1]
+    capsys.readouterr()
+    assert main(["answer", "out", line["query"], f"not {line['query']}", "--format", "csv"]) == 0
+    one, other = csv.DictReader(capsys.readouterr().out.splitlines())
+    assert {name: float(one[name]) for name in ("answer", "noisy", "error_95", "model_95")} == pytest.approx(
+        {name: float(line[name]) for name in ("answer", "noisy", "error_95", "model_95")}, rel=1e-3
+    )
+    assert float(other["error_95"]) > 0
+    assert main(["answer", "out", "sex = F and age in 18..29"]) == 2
+    assert "does not follow from the queries that were measured" in capsys.readouterr().err

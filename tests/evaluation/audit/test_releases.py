@@ -317,3 +317,65 @@ def test_a_long_audit_says_how_long_it_takes(capsys):
     # What the auditor makes of an event that tells for sure, on the half of the runs that it is tested on.
     shown = audit(lambda data, _: data, 0, 1, ONE, samples=int(samples), entropy=Entropy.insecure(1)).bound
     assert shown <= most < shown + 0.11
+
+
+@dataclass(frozen=True)
+class LargestGap:
+    """Laplace noise, and beside it, without any, which marginal is farthest from uniform, or which cell is largest."""
+
+    what: str
+    name = "largest"
+
+    def check(self, workload, cost, neighbours):
+        """Everything is taken."""
+
+    def release(self, private, workload, cost):
+        drawn = Laplace().release(private, workload, cost)
+        exact = [np.ravel(part).astype(float) for part in private.exact(workload)]
+        if self.what == "the largest cell":
+            scores = np.concatenate(exact)
+        else:
+            scores = np.array([np.abs(part - part.mean()).sum() for part in exact])
+        if self.what == "the last of the farthest":
+            scores = np.arange(len(scores)) * 1e-6 + scores
+        return replace(drawn, choices={"selected": int(scores.argmax())})
+
+
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+@pytest.mark.parametrize("what", ["the farthest", "the last of the farthest", "the largest cell"])
+def test_a_selection_without_noise_is_convicted_by_a_tie(what, neighbours):
+    found = audit_mechanism(LargestGap(what), ONE, neighbours, samples=1_000, entropy=Entropy.insecure(4))
+    assert found.convicted
+    assert "what was chosen: selected" in found.event
+
+
+@dataclass(frozen=True)
+class AboveTen(Telling):
+    """It tells exactly whether there are more than ten records, which none of the small tables has."""
+
+    where: str = "a choice"
+
+    def release(self, private, workload, cost):
+        drawn = Laplace().release(private, workload, cost)
+        return replace(drawn, choices={"many": bool(private.exact(workload)[0].sum() > 10)})
+
+
+@pytest.mark.parametrize("neighbours", Neighbours, ids=lambda n: n.value)
+def test_a_table_of_ones_own_is_compared_with_its_neighbours(neighbours):
+    effort = {"samples": 1_000, "entropy": Entropy.insecure(4)}
+    ages = Table(Domain.coded({"age": 3}), (np.array([0] * 7 + [1, 2, 2]),))
+    few = audit_mechanism(AboveTen(), ONE, neighbours, **effort)
+    many = audit_mechanism(AboveTen(), ONE, neighbours, table=ages, **effort)
+    assert not few.convicted
+    assert many.convicted == (neighbours is Neighbours.ADD_REMOVE)  # elsewhere the number of records is public
+    assert "of 10 records; the worst of" in many.inputs
+    assert "with age = " in many.inputs
+    assert "this is about these two inputs alone" in str(few)
+    wrong = broken.Overspending(Laplace(), 4)
+    assert audit_mechanism(wrong, ONE, neighbours, table=ages, **effort).convicted
+
+
+def test_a_table_and_a_workload_are_of_the_same_columns():
+    ages = Table(Domain.coded({"age": 3}), (np.array([0, 1]),))
+    with pytest.raises(InvalidInput, match="the table has other columns than the workload"):
+        audit_mechanism(Laplace(), ONE, Neighbours.ADD_REMOVE, workload=BOTH, table=ages)
