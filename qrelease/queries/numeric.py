@@ -608,10 +608,18 @@ class NumericQuestion:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """What an answer lies between whatever the records are, by the column's bounds; ±∞ for sums and counts."""
+        """What an answer lies between whatever the records are, by the column's bounds; ±∞ where these say nothing.
+
+        A sum of numbers of which none is below 0 is not below 0 either, and of those not above 0 not above it.
+        """
         if self.kind in ("mean", "quantile", "variance"):
             low, high = float(self.values.low.min()), float(self.values.high.max())
             return (0.0, (high - low) ** 2 / 4) if self.kind == "variance" else (low, high)
+        if self.kind == "sum":
+            least, most = float(self.values.low.min()), float(self.values.high.max())
+            return (0.0 if least >= 0 else -np.inf, 0.0 if most <= 0 else np.inf)
+        if self.kind == "count":
+            return 0.0, np.inf
         return (0.0, 1.0) if self.kind == "ratio" else (-np.inf, np.inf)
 
     def group_codes(self) -> Iterator[tuple[int, ...]]:

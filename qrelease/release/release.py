@@ -287,7 +287,7 @@ class Release:
         cumulative : bool
             Running totals over the groups of one column, of sums and counts.
         suppress : float, optional
-            Where `n` is less, the other numbers are null.
+            Where `n` is less, all numbers are null, `n` too.
         intervals : bool
             Whether `unbiased` has its interval beside it, `unbiased_low_95` and `unbiased_high_95`.
 

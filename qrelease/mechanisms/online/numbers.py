@@ -13,6 +13,9 @@ condition is on several columns; *variances* are m(1 - m) - V/(S + R) of the squ
 sum V of u(1 - u). What is said to hold follows from numbers that are each within E, with probability 1 - kβ for k
 numbers a group.
 
+No answer, and no end of an interval, is beyond what the column's bounds allow: a count is not below 0, and a sum not
+below n times the least number of the column, nor above n times the largest, for the n that is known of the group.
+
 *Bins* that hold several numbers count as their means. A number in the bin c may be as far from that as h(c), so a sum
 is off by B = Σ h at most, a mean by B/(S + R), and a standard deviation by the root of Σ h²/(S + R), as it is the
 distance from the records to the nearest constant. Where some bins are much wider than others, these sums are asked for
@@ -68,6 +71,9 @@ MAX_GROUP_ERROR: Final = 0.25
 ALIKE_BINS: Final = 0.5
 """Where the narrowest bin is wider than this part of the widest, each record is taken to be in the widest."""
 
+CUT: Final = "the interval ends where the column's bounds end it, and so is not as wide on one side as on the other"
+"""What is noted of a sum whose interval was cut to what is possible."""
+
 Source = Literal["cached", "hypothesis", "measured", "synopsis"]
 
 
@@ -114,7 +120,8 @@ class NumberAnswer:
     rank_error
         Of a quantile: how far its rank may be off, a count.
     note
-        `ONLY_BOUNDS` where the answer may be anything that the column's bounds allow; else nothing.
+        `ONLY_BOUNDS` where the answer may be anything that the column's bounds allow, `CUT` where a sum reaches less far
+        to one side than to the other; else nothing.
     """
 
     text: str
@@ -458,9 +465,12 @@ class Families:
         parts = [slack] if (steps >= 0).all() or (steps <= 0).all() else [slack * is_before, slack * ~is_before]
         return [(float(part.max()), part / part.max()) for part in parts if part.any()]
 
-    def note(self, low: float, high: float) -> str:
+    def note(self, value: float, low: float, high: float) -> str:
         """What is noted of an answer between these ends."""
-        return ONLY_BOUNDS if only_bounds(np.array(low), np.array(high), self.question.limits) else ""
+        if only_bounds(np.array(low), np.array(high), self.question.limits):
+            return ONLY_BOUNDS
+        is_cut = self.question.kind == "sum" and abs((high - value) - (value - low)) > 1e-9 * (high - low)
+        return CUT if is_cut else ""
 
     def texts(self) -> list[str]:
         """The question about each group alone."""
@@ -510,7 +520,7 @@ class _Linear:
     """Everything but quantiles."""
 
     def __init__(self, session: AnsweringSession, families: Families, purse: Purse | None) -> None:
-        self._families, self._asked = families, _Asked(session, purse)
+        self._session, self._families, self._asked = session, families, _Asked(session, purse)
 
     def answers(self) -> list[NumberAnswer]:
         makers: dict[str, Callable[[], tuple[Floats, Floats, Floats]]] = {
@@ -524,14 +534,14 @@ class _Linear:
         cost, source = self._asked.cost, self._asked.source
         rows = zip(self._families.texts(), value.tolist(), low.tolist(), high.tolist(), strict=True)
         return [
-            NumberAnswer(*row, source, cost if i == 0 else None, note=self._families.note(*row[2:]))
+            NumberAnswer(*row, source, cost if i == 0 else None, note=self._families.note(*row[1:]))
             for i, row in enumerate(rows)
         ]
 
     def _numbers(self, family: CanonicalGroup) -> tuple[Floats, Floats, Floats]:
-        """The answers to a family and what they lie between."""
+        """The answers to a family and what they lie between: none is below 0."""
         values, error = self._asked.values(family)
-        return values, np.maximum(values - error, 0.0), values + error
+        return np.maximum(values, 0.0), np.maximum(values - error, 0.0), np.maximum(values + error, 0.0)
 
     def _count(self) -> tuple[Floats, Floats, Floats]:
         return self._numbers(self._families.records())
@@ -570,7 +580,20 @@ class _Linear:
         if families.slack:
             off = self._off(1)
             low, high = low - off, high + off
-        return total, low, high
+        least, most = self._possible_sums()
+        return np.clip(total, least, most), np.clip(low, least, most), np.clip(high, least, most)
+
+    def _possible_sums(self) -> tuple[Floats, Floats]:
+        """The least and the largest sum that as many records can have as each group may have: free, or unlimited."""
+        families = self._families
+        records = families.records()
+        fewest, largest = np.zeros(families.question.groups), np.full(families.question.groups, np.inf)
+        if not self._session.missing(records):
+            _, fewest, largest = self._numbers(records)
+        least, most = families.bounds
+        lowest = least * largest if least < 0 else least * fewest
+        highest = most * largest if most > 0 else most * fewest
+        return lowest, highest
 
     def _part(self, family: CanonicalGroup) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """The part that the first of two queries has in both: its ends, and those of both; anything, if of none."""
@@ -643,7 +666,7 @@ class _Quantiles:
                 ends = float(values.mean[cell]), float(values.low[low]), float(values.high[high])
                 rank = float(off[group] + p * error[group])
                 named = f"quantile({p!r}){text[text.index(':') :]}"
-                note = self._families.note(*ends[1:])
+                note = self._families.note(*ends)
                 answers.append(NumberAnswer(named, *ends, source, None if answers else cost, rank, note))
         return answers
 

@@ -12,7 +12,7 @@ from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online import numbers
-from qrelease.mechanisms.online.numbers import EQUAL_GROUPS, MAX_ONLINE_GROUPS, UP_TO
+from qrelease.mechanisms.online.numbers import CUT, EQUAL_GROUPS, MAX_ONLINE_GROUPS, UP_TO
 from qrelease.mechanisms.online.purchasing import POLICY
 from qrelease.mechanisms.online.quotes import Quote
 from qrelease.mechanisms.online.session import Online
@@ -140,6 +140,30 @@ def test_a_quote_of_numbers_in_wide_bins_holds_what_a_record_may_differ_from_its
             error = session.quote_numbers(text).error
             (answer,) = session.numbers(text)
             assert (answer.high - answer.low) / 2 <= 1.02 * error, text
+
+
+@pytest.mark.parametrize("neighbours", [SWAP, ADD])
+@pytest.mark.parametrize("edges", [(0, 10, 5_000, 100_000), (-100_000, -5_000, 0, 10)])
+def test_no_sum_is_beyond_what_its_columns_bounds_allow(edges, neighbours):
+    """Bins so wide that an interval reached far below 0, of values of which none is; and a note says why it ends."""
+    domain = Domain([Attribute("gain", "number", edges=edges, integer=True), DOMAIN["carrier"]])
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.choice(3, 3_000, p=[0.9, 0.05, 0.05]), rng.choice(2, 3_000, p=[0.98, 0.02])], axis=1)
+    with opened(MECHANISM, neighbours=neighbours, table=table_of(domain, codes)) as session:
+        session.numbers("count by carrier")
+        counts = session.numbers("count by carrier")
+        sums = session.numbers("sum:gain by carrier")
+        values = NumericQuestion.parse(domain, "sum:gain").values
+        for group, (count, found) in enumerate(zip(counts, sums, strict=True)):
+            least, most = float(values.low.min()), float(values.high.max())
+            assert found.low >= (least * count.high if least < 0 else 0.0)
+            assert found.high <= most * count.high
+            assert found.low <= found.value <= found.high
+            own = codes[codes[:, 1] == group, 0]
+            assert found.low <= values.high[own].sum()
+            assert found.high >= values.low[own].sum()
+        assert CUT in {found.note for found in sums}
+        assert session.numbers("count by carrier")[2].value >= 0  # of nobody, whatever the noise
 
 
 def test_sums_and_means_of_everybody_are_within_alpha_of_the_range():
