@@ -120,8 +120,8 @@ class NumberAnswer:
     rank_error
         Of a quantile: how far its rank may be off, a count.
     note
-        `ONLY_BOUNDS` where the answer may be anything that the column's bounds allow, `CUT` where a sum reaches less far
-        to one side than to the other; else nothing.
+        `ONLY_BOUNDS` where the answer may be anything that the column's bounds allow, `CUT` where the interval of a sum
+        ends at them; else nothing.
     """
 
     text: str
