@@ -94,7 +94,8 @@ def _so_far(taken: float, found: int, done: int, questions: Sequence[Question | 
         )
     which = "question 1 is" if done == 1 else f"questions 1 to {done} are"
     return (
-        f"{which} answered of {len(questions)}: {found:,} of {asked:,} answers were found before, for which {six_digits(taken)} of your budget was charged:"
+        f"{which} answered of {len(questions)}: {found:,} of {asked:,} answers were found before, for which"
+        f" {six_digits(taken)} of your budget was charged:"
         " they are kept, and free when you ask for them again"
     )
 

@@ -131,8 +131,8 @@ def test_numbers_by_group_are_a_table(folder: Path, capsys: pytest.CaptureFixtur
         (["quantile(1.2):age"], "a quantile is of a probability from 0 to 1, got 1.2"),
         (["mean:age", "--where", "agee > 3"], "no column 'agee'"),
         (
-            ["median:age by sex"],
-            "'median:age by sex' is no question about numbers (did you mean quantile(.5):age by sex?): a question is",
+            ["medians:age by sex"],
+            "'medians:age by sex' is no question about numbers (did you mean quantile(.5):age by sex?): a question is",
         ),
         (["median age by sex"], "no column 'median'; there are sex, age, city (did you mean quantile(.5):age by sex?)"),
         (["mean:age", "--percent"], "share of the total"),

@@ -342,8 +342,8 @@ def test_a_batch_that_is_not_covered_gives_nothing_and_what_it_bought_is_cached(
         poor = Client(app, admit(path, "poor", 1.5 * price["epsilon"]))
         detail = problem(poor.post("/v1/batch", {"queries": [WOMEN, YOUNG]}), 402)
         assert (
-            f"question 1 is answered of 2: 1 of 2 answers were found before, for which {six_digits(price['epsilon'])} of your budget was charg"
-            in detail
+            "question 1 is answered of 2: 1 of 2 answers were found before, for which"
+            f" {six_digits(price['epsilon'])} of your budget was charg" in detail
         )
         some = Client(app, admit(path, "some", 2.5 * price["epsilon"]))
         grades = [{"where": f"grade = {k}"} for k in (0, 1)]
