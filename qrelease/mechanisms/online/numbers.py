@@ -29,8 +29,10 @@ that lie in it, and at most those of the bins that touch it.
 in the middle, which decides where each group goes on. The cell that is found has a rank within E(1 + p) of p N. They
 pay step by step, and a synopsis is bought on the way only within what was quoted. What they lie between is read off
 those numbers C(c), and those that are known besides: above every cell c with C(c) + E <= p(N - E) - 1, and up to every
-one with C(c) - E >= p(N + E) + 1, to the ends of the bins. The one record is for the definitions of a quantile, which
-take the record before or behind the rank p N, or a point between the two.
+one with C(c) - E >= p(N + E) + 1, to the ends of the bins. A count that is near p N decides where the halving goes on,
+and not where the quantile cannot be. Where so no count rules anything out on one side, further ones are bought for that
+side with what is left of the quote; where nothing is left, a note says so. The one record is for the definitions of a
+quantile, which take the record before or behind the rank p N, or a point between the two.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.conditions import cell_text
 from qrelease.data.domain import Domain
 from qrelease.data.predicates import Predicate
-from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
+from qrelease.errors import BudgetExceeded, InvalidInput, StreamHalted, TooLarge
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup
 from qrelease.mechanisms.online.quotes import Purse, Quote, price_of, total_cost
@@ -73,6 +75,9 @@ ALIKE_BINS: Final = 0.5
 
 CUT: Final = "the interval ends where the column's bounds end it, and so is not as wide on one side as on the other"
 """What is noted of a sum whose interval was cut to what is possible."""
+
+ONE_END: Final = "one end of the interval is that of the column: no count that was bought rules out more on that side"
+"""What is noted of a quantile that is not at that end itself."""
 
 Source = Literal["cached", "hypothesis", "measured", "synopsis"]
 
@@ -121,7 +126,7 @@ class NumberAnswer:
         Of a quantile: how far its rank may be off, a count.
     note
         `ONLY_BOUNDS` where the answer may be anything that the column's bounds allow, `CUT` where the interval of a sum
-        ends at them; else nothing.
+        ends at them, `ONE_END` where that of a quantile does on one side; else nothing.
     """
 
     text: str
@@ -657,16 +662,17 @@ class _Quantiles:
         question, texts = self._families.question, self._families.texts()
         n, error = self._asked.values(self._families.records())
         found = [(p, *self._cells(p, n)) for p in question.probabilities]
+        within = [self._ends(p, cells, n, error) for p, cells, _ in found]
         values, cost, source = question.values, self._asked.cost, self._asked.source
         answers: list[NumberAnswer] = []
-        within = [self._ends(p, cells, n, error) for p, cells, _ in found]
         for group, text in enumerate(texts):
             for (p, cells, off), (lows, highs) in zip(found, within, strict=True):
                 cell, low, high = (int(codes[group]) for codes in (cells, lows, highs))
                 ends = float(values.mean[cell]), float(values.low[low]), float(values.high[high])
                 rank = float(off[group] + p * error[group])
                 named = f"quantile({p!r}){text[text.index(':') :]}"
-                note = self._families.note(*ends)
+                is_open = low == 0 < cell or cell < high == self._families.cells - 1
+                note = self._families.note(*ends) or (ONE_END if is_open else "")
                 answers.append(NumberAnswer(named, *ends, source, None if answers else cost, rank, note))
         return answers
 
@@ -681,12 +687,27 @@ class _Quantiles:
             most = np.maximum(most, error)
         return search.high, most
 
+    def _known(self, family: CanonicalGroup) -> tuple[Floats, Floats] | None:
+        """The answers to a family and how far off each may be; None where they would have to be bought."""
+        if self._session.missing(family):
+            return None
+        answers = self._session.answers(family)
+        return _values(answers), np.array([a.error for a in answers])
+
+    def _bought(self, family: CanonicalGroup) -> tuple[Floats, Floats] | None:
+        """The same, bought if need be; None where no budget, or not what is left of the quote, holds that."""
+        try:
+            return self._asked.values(family)
+        except (BudgetExceeded, StreamHalted):  # what was found holds without them
+            return None
+
     def _ends(self, p: float, cells: Ints, n: Floats, error: Floats) -> tuple[Ints, Ints]:
         """The first and the last cell that the quantile of each group may be in, where it was found in these."""
         ends = _QuantileEnds(self._families, p, n, error)
         for counted in self._counted:
             ends.take(*counted)
-        ends.narrow(self._session, cells)
+        ends.narrow(self._known, cells)
+        ends.narrow(self._bought, cells, only_bounds=True)
         return np.minimum(ends.low, cells), np.maximum(ends.high, cells)
 
 
@@ -715,26 +736,40 @@ class _QuantileEnds:
         self._below, self._upto = p * fewest - 1, np.minimum(p * most + 1, most)
         self.low = np.zeros(len(n), np.int64)
         self.high = np.full(len(n), families.cells - 1)
+        self._asked = np.zeros(len(n), np.int64)
 
     def take(self, upto: Ints, running: Floats, error: Floats) -> None:
         """Learn how many records, (groups,), are in the cells up to one, and how far off that may be."""
+        self._asked = upto
         is_above = (running + error <= self._below) | (running + error < 1)
         self.low = np.where(is_above, np.maximum(self.low, upto + 1), self.low)
         self.high = np.where(running - error >= self._upto, np.minimum(self.high, upto), self.high)
 
-    def narrow(self, session: AnsweringSession, found: Ints) -> None:
-        """Ask for more such numbers, as long as they are known already: by halving, below a cell and from it on."""
+    def narrow(
+        self, ask: Callable[[CanonicalGroup], tuple[Floats, Floats] | None], found: Ints, *, only_bounds: bool = False
+    ) -> None:
+        """Ask for more such numbers, by halving, below the cells that were found and from them on.
+
+        ask          answers to a family and how far off they may be; None ends it
+        found        the cells, (groups,)
+        only_bounds  only for the sides of groups on which nothing is ruled out yet
+        """
         for is_low in (True, False):
             first, last = (self.low, found) if is_low else (found, self.high)
-            while (first < last).any():
-                middle = (first + last) // 2
-                family = self._families.prefixes(middle)
-                if session.missing(family):
+            while True:
+                is_open = first < last
+                if only_bounds:
+                    is_open &= (self.low == 0) if is_low else (self.high == self._families.cells - 1)
+                if not is_open.any():
                     break
-                answers = session.answers(family)
-                self.take(middle, _values(answers), np.array([a.error for a in answers]))
-                is_settled = self.low > middle if is_low else self.high > middle
-                first, last = np.where(is_settled, middle + 1, first), np.where(is_settled, last, middle)
+                middle = np.where(is_open, (first + last) // 2, self._asked)  # of others a number that is known
+                answers = ask(self._families.prefixes(middle))
+                if answers is None:
+                    break
+                self.take(middle, *answers)
+                is_beyond = self.low > middle if is_low else self.high > middle
+                first = np.where(is_open & is_beyond, middle + 1, first)
+                last = np.where(is_open & ~is_beyond, middle, last)
                 first = np.minimum(first, last)
 
 

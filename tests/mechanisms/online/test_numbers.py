@@ -12,7 +12,7 @@ from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online import numbers
-from qrelease.mechanisms.online.numbers import CUT, EQUAL_GROUPS, MAX_ONLINE_GROUPS, UP_TO
+from qrelease.mechanisms.online.numbers import CUT, EQUAL_GROUPS, MAX_ONLINE_GROUPS, ONE_END, UP_TO
 from qrelease.mechanisms.online.purchasing import POLICY
 from qrelease.mechanisms.online.quotes import Quote
 from qrelease.mechanisms.online.session import Online
@@ -140,6 +140,29 @@ def test_a_quote_of_numbers_in_wide_bins_holds_what_a_record_may_differ_from_its
             error = session.quote_numbers(text).error
             (answer,) = session.numbers(text)
             assert (answer.high - answer.low) / 2 <= 1.02 * error, text
+
+
+@pytest.mark.parametrize("cells", [16, 18])
+def test_a_quantile_that_a_near_count_was_decided_by_has_two_sides_or_says_that_it_has_one(cells):
+    """Half of all are up to a cell that the halving asks about: it goes on above, with nothing known of what is below.
+
+    Of eighteen cells a step is left of the quote, which rules the lowest ones out.
+    """
+    domain, half = Domain.coded({"age": cells}), 4 if cells == 16 else 5
+    codes = np.concatenate([np.arange(3_000) % half, half + np.arange(3_000) % (cells - half)])
+    above = 0
+    for seed in range(6):
+        with opened(MECHANISM, neighbours=SWAP, table=table_of(domain, codes[:, None]), seed=seed) as session:
+            quote = session.quote_numbers("median:age").cost
+            (found,) = session.numbers("median:age")
+            assert found.low <= np.quantile(codes, 0.5, method="inverted_cdf") <= found.high
+            assert found.cost.epsilon <= quote.epsilon * 1.001
+            assert (found.low == 0) == (found.note == ONE_END) == (cells == 16 and found.value == half)
+            above += found.value == half
+            assert session.quote_numbers("median:age").cost is None
+            (again,) = session.numbers("median:age")
+            assert (again.value, again.low, again.high, again.cost) == (found.value, found.low, found.high, None)
+    assert 0 < above < 6
 
 
 @pytest.mark.parametrize("neighbours", [SWAP, ADD])
