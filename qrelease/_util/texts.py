@@ -10,6 +10,7 @@ MISSING_MARKS = frozenset({"", "?", ".", "-", "na", "n/a", "nan", "nat", "null",
 """Texts, in small letters, that often stand for a missing value in files."""
 
 _MAX_MISSPELLED = 64  # characters of a text for which names like it are looked for
+_LIKENESS = 0.65  # of the letters of two texts, in order, which both have: at .6 'nope' was taken for 'income'
 _MAX_COMPARED = 1000  # names among which they are looked for
 
 
@@ -48,7 +49,7 @@ def nearest(text: str, known: Sequence[str], most: int) -> list[str]:
     if len(text) > _MAX_MISSPELLED or len(known) > _MAX_COMPARED:
         return []
     lower = {name.lower(): name for name in known}
-    return [lower[name] for name in get_close_matches(text.lower(), lower, most, 0.6)]
+    return [lower[name] for name in get_close_matches(text.lower(), lower, most, _LIKENESS)]
 
 
 def aligned(rows: Sequence[Sequence[str]], names: int = 0) -> list[str]:

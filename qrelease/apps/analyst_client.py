@@ -28,7 +28,7 @@ QuestionForm = str | Sequence[str] | Mapping[str, Any]
 """A condition; the columns of a marginal; or a query as the service's document has it, `{"numbers": "mean:age"}`."""
 
 _OF_NUMBERS: Final = re.compile(
-    r"\s*(sum|mean|variance|histogram|ratio|quantile\s*\([^)]*\))\s*:|\s*count(\s+by\s|\s*$)"
+    r"\s*(sum|mean|median|variance|histogram|ratio|quantile\s*\([^)]*\))\s*:|\s*count(\s+by\s|\s*$)"
 )
 _COST_COLUMNS: Final = ("epsilon", "delta", "rho")
 _DAY, _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}"), re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*")
@@ -636,15 +636,16 @@ class AnalystClient:
                 raise ValueError("other columns than the schema's")
         return {name: column.array for name, column in columns.items()} if frame is None else as_frame(columns, frame)
 
-    def history(self) -> Iterator[ServedRequest]:
-        """This analyst's requests, in order."""
+    def history(self) -> list[ServedRequest]:
+        """This analyst's requests, in order: free."""
         first: int | None = 1
+        found: list[ServedRequest] = []
         while first is not None:
             page = self._wire.get("/v1/history", first=first)
             with _expected():
-                requests = [ServedRequest(**{**r, "queries": tuple(r["queries"])}) for r in page["requests"]]
+                found += [ServedRequest(**{**r, "queries": tuple(r["queries"])}) for r in page["requests"]]
                 first = page["next"]
-            yield from requests
+        return found
 
     def answered(self, number: int) -> list[ServedAnswer]:
         """The answers to an earlier request, as they were given: free.

@@ -25,7 +25,7 @@ from qrelease.errors import BudgetExceeded, InvalidInput, QReleaseError
 from qrelease.privacy import analyst_store as rows
 from qrelease.privacy.analyst_store import AnalystRow, RequestRow
 from qrelease.privacy.costs import ApproxDP, Cost, PureDP, check_cost
-from qrelease.privacy.filters import Tally, after, increase, larger, remaining, spent, times_left
+from qrelease.privacy.filters import Tally, after, increase, larger, out_of_reach, remaining, spent, times_left
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_store import Store, plain_text
 from qrelease.privacy.ledger_texts import cost_from_text, cost_text, tally_from_text, tally_text
@@ -218,6 +218,13 @@ class Analysts:
             row = self._row(name)
         budget = cost_from_text(row.budget)
         return times_left(budget, tally_from_text(row.tally, budget), cost)
+
+    def out_of_reach(self, name: str) -> float:
+        """About how much ε of the budget of the analyst of that name will not be used: see `filters.out_of_reach`."""
+        with self._store.reading():
+            row = self._row(name)
+        budget = cost_from_text(row.budget)
+        return out_of_reach(budget, tally_from_text(row.tally, budget))
 
     @contextmanager
     def account(self, name: str) -> "Iterator[AnalystAccount]":

@@ -314,17 +314,38 @@ def times_left(total: Cost, tally: Tally, cost: Cost) -> int:
 MOST_TIMES: Final = 10**9
 """The most that `times_left` counts to."""
 
-LESS: Final = (
-    "left is what can still be bought; charges in rho add up at an order fixed at the first of them, so spent and left"
-    " come to less than the total, see docs/how-to/budget.md"
+FIXED_ORDER: Final = (
+    "a charge in rho is taken from what is left at an order that was fixed at the first of them, and what was spent is"
+    " told at the best order, so that spent and left come to less than the total"
 )
 """Why what was spent and what is left may come to less than a total: said where they do."""
+
+LESS: Final = f"left is what can still be bought: {FIXED_ORDER}"
+"""The same beside an account."""
 
 
 def note_of(total: Cost, gone: Cost | None, left: Cost | None) -> str:
     """`LESS` where what was spent and what is left come to less than a total by more than is rounded; else empty."""
     parts = [0.0 if cost is None else _first(cost) for cost in (gone, left)]
     return LESS if math.fsum(parts) < (1 - NEGLIGIBLE_SHARE) * _first(total) else ""
+
+
+def out_of_reach(total: Cost, tally: Tally) -> float:
+    """About how much of the ε of a total will not be used, as it was raised after the order of the account was fixed.
+
+    All that is left buys charges in ρ at that order; what these come to at the best order is less than the total, and
+    0 stands for next to nothing.
+    """
+    if not isinstance(total, ApproxDP) or tally.account is None or tally.account.order == 1:
+        return 0.0
+    left = max(_left(total, tally)[0], _ZERO)
+    used = _epsilon(replace(tally, rho=tally.rho + left / tally.account.order))
+    found = float(_exact(total.epsilon) - used)
+    return found if found > NOTABLE_SHARE * total.epsilon else 0.0
+
+
+NOTABLE_SHARE: Final = 1e-3
+"""Of a total: a smaller part that cannot be used is not told."""
 
 
 def remaining_rho(total: Cost, tally: Tally) -> ZCDP | None:
@@ -364,6 +385,11 @@ def _refusal(total: Cost, tally: Tally, cost: Cost) -> tuple[str, str]:
         takes = [f"{name}={six_digits(value)}" for name, value in raised.items()] if raised else []
         requested = f"{requested}, which takes {', '.join(takes) or 'a delta, none is left'}"
     facts = f"budget exceeded: total {total}; spent {gone.rounded() if gone else nothing}; requested {requested}"
+    if note_of(total, gone, left):  # else these numbers seem to leave enough
+        takes_left = ""
+        if isinstance(cost, ZCDP) and tally.account:
+            takes_left = f", and it takes epsilon={six_digits(float(tally.account.order * _exact(cost.rho)))} of that"
+        facts = f"{facts}; left {room or nothing}{takes_left}: {FIXED_ORDER}"
     return facts, f"{advice} the total"
 
 

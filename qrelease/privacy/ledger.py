@@ -331,7 +331,8 @@ class Ledger:
     def note(self) -> str:
         """Why `spent` and `remaining` come to less than the total; empty where they do not."""
         total, tally = self._state()
-        return note_of(total, spent(total, tally), remaining(total, tally))
+        found = note_of(total, spent(total, tally), remaining(total, tally))
+        return f"{found}, see docs/how-to/budget.md" if found else ""
 
     @property
     def remaining_rho(self) -> ZCDP | None:

@@ -2,6 +2,7 @@
 
     question = kind ":" column [ "by" column { "*" column } ] [ "where" condition ]
     kind     = "sum" | "mean" | "variance" | "histogram" | "quantile" "(" probability { "," probability } ")"
+             | "median", which is quantile(.5)
              | "ratio", whose column is a condition: the share of records for which it holds
              | "count", which has no column and no colon
 
@@ -56,9 +57,16 @@ _HEAD: Final = re.compile(r"\s*(?P<kind>\w+)\s*(?:\((?P<inside>[^)]*)\))?\s*(?P<
 _PARTS: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|(?<![\w.])(?i:by|where)(?![\w.])""")
 _QUOTED: Final = re.compile(r"""("(?:[^"]|"")*"|`(?:[^`]|``)*`)""")
 _FORM: Final = (
-    "a question is sum:COLUMN, mean:COLUMN, variance:COLUMN, quantile(.5,.9):COLUMN, ratio:CONDITION,"
-    " histogram:COLUMN or count, each with `by COLUMN*COLUMN` and `where CONDITION` if wanted"
+    "a question is sum:COLUMN, mean:COLUMN, variance:COLUMN, median:COLUMN, quantile(.5,.9):COLUMN,"
+    " ratio:CONDITION, histogram:COLUMN or count, each with `by COLUMN*COLUMN` and `where CONDITION` if wanted"
 )
+
+
+def _kind(word: str) -> Kind | None:
+    """The kind that the first word of a question names; a median is a quantile, by default that of 0.5."""
+    if word == "median":
+        return "quantile"
+    return next((kind for kind in get_args(Kind) if kind == word), None)
 
 
 @final
@@ -431,10 +439,11 @@ class NumericQuestion:
         if not isinstance(text, str):
             raise InvalidInput(f"{_FORM}, got {type(text).__name__}")
         head = _HEAD.match(text)
-        if head is None or head["kind"] not in get_args(Kind):
+        kind: Any = None if head is None else _kind(head["kind"])
+        if head is None or kind is None:
             raise InvalidInput(f"{_FORM}, got {text!r}")
-        kind: Any = head["kind"]
-        if (kind == "count") != (head["colon"] is None) or (head["inside"] is not None and kind != "quantile"):
+        takes_none = head["kind"] != "quantile"
+        if (kind == "count") != (head["colon"] is None) or (head["inside"] is not None and takes_none):
             raise InvalidInput(f"{_FORM}, got {text!r}")
         parts = _clauses(text[head.end() :], text)
         given: dict[str, Any] = {"kind": kind, "by": tuple(_names(parts["by"])) if "by" in parts else ()}
@@ -528,7 +537,7 @@ class NumericQuestion:
         bool
         """
         head = _HEAD.match(text)
-        return head is not None and head["kind"] in get_args(Kind) and cls.spells(text)
+        return head is not None and _kind(head["kind"]) is not None and cls.spells(text)
 
     def __str__(self) -> str:
         """The one spelling that `parse` makes the same question of."""
@@ -612,10 +621,18 @@ class NumericQuestion:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """What an answer lies between whatever the records are, by the column's bounds; ±∞ for sums and counts."""
+        """What an answer lies between whatever the records are, by the column's bounds; ±∞ where these say nothing.
+
+        A sum of numbers of which none is below 0 is not below 0 either, and of those not above 0 not above it.
+        """
         if self.kind in ("mean", "quantile", "variance"):
             low, high = float(self.values.low.min()), float(self.values.high.max())
             return (0.0, (high - low) ** 2 / 4) if self.kind == "variance" else (low, high)
+        if self.kind == "sum":
+            least, most = float(self.values.low.min()), float(self.values.high.max())
+            return (0.0 if least >= 0 else -np.inf, 0.0 if most <= 0 else np.inf)
+        if self.kind == "count":
+            return 0.0, np.inf
         return (0.0, 1.0) if self.kind == "ratio" else (-np.inf, np.inf)
 
     def group_codes(self) -> Iterator[tuple[int, ...]]:

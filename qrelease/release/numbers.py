@@ -102,9 +102,20 @@ def numbers(release: Release, question: NumericQuestion, *, cumulative: bool = F
 
     cumulative  sums and counts of each group and those before it, by one column
     """
-    found = _numbers(release, question, cumulative)
+    found = _possible(_numbers(release, question, cumulative))
     at_bound = at_a_bound(question, found.value, found.low, found.high)
     return replace(found, bounded=only_bounds(found.low, found.high, question.limits), at_bound=at_bound)
+
+
+def _possible(found: GroupNumbers) -> GroupNumbers:
+    """Sums and counts, and their intervals, as far as the column's bounds make them possible: what holds still holds.
+
+    The unbiased numbers, which may be added up, are left as they are.
+    """
+    if found.question.kind not in ("sum", "count"):
+        return found  # others are already
+    value, low, high = (np.clip(part, *found.question.limits) for part in (found.value, found.low, found.high))
+    return replace(found, value=value, low=low, high=high, apart=found.unbiased_ends)
 
 
 def number_tables(release: Release) -> Iterator[NumberTable]:
@@ -587,6 +598,10 @@ def percent_of_total(release: Release, found: GroupNumbers) -> GroupNumbers:
     summed = _summed_table(release, question)
     if summed is not None:
         shares = _of_sums(summed.shares())
+        if not all(map(np.isinf, question.limits)):  # parts of a total of one sign
+            ends = shares.unbiased_ends
+            value, low, high = (np.clip(part, 0.0, 100.0) for part in (shares.value, shares.low, shares.high))
+            shares = replace(shares, value=value, low=low, high=high, apart=ends)
         return replace(shares, bounded=only_bounds(shares.low, shares.high, (0.0, 100.0)))
     if question.kind == "sum" and question.values.low.min() < 0:
         raise InvalidInput(f"column {question.column!r} may be negative: its sums by group are not shares of a total")
@@ -733,11 +748,11 @@ def numbers_table(release: Release, question: NumericQuestion, options: TableOpt
 
 
 def _suppressed(found: GroupNumbers, least: float) -> GroupNumbers:
-    """Without the numbers of groups of fewer records; n is noisy, so that this says nothing else."""
+    """Without the numbers, n too, of groups of fewer records; it goes by the noisy n, so that it says nothing else."""
     few = found.n < least
-    parts = (found.value, found.low, found.high, found.unbiased, *found.unbiased_ends)
-    value, low, high, unbiased, *apart = (np.where(few, np.nan, part) for part in parts)
-    return replace(found, value=value, low=low, high=high, unbiased=unbiased, apart=(apart[0], apart[1]))
+    parts = (found.value, found.low, found.high, found.unbiased, found.n, *found.unbiased_ends)
+    value, low, high, unbiased, n, *apart = (np.where(few, np.nan, part) for part in parts)
+    return replace(found, value=value, low=low, high=high, unbiased=unbiased, n=n, apart=(apart[0], apart[1]))
 
 
 def _labels(found: GroupNumbers) -> dict[str, Column]:

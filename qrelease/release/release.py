@@ -35,7 +35,6 @@ from qrelease.release.few_records import few_records
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
 from qrelease.release.manifest import versions
 from qrelease.release.number_caveats import warn_of_model
-from qrelease.release.promise import weakness
 from qrelease.release.promise import rounds_left, weakness
 from qrelease.release.published_counts import PublishedCounts, as_cell, with_numbers
 from qrelease.release.report.page import html
@@ -322,7 +321,7 @@ class Release:
         cumulative : bool
             Running totals over the groups of one column, of sums and counts.
         suppress : float, optional
-            Where `n` is less, the other numbers are null.
+            Where `n` is less, all numbers are null, `n` too.
         intervals : bool
             Whether `unbiased` has its interval beside it, `unbiased_low_95` and `unbiased_high_95`.
 

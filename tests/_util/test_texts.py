@@ -22,7 +22,7 @@ def test_a_number_that_nobody_would_read_is_a_power_of_two(count, text):
 
 @pytest.mark.parametrize(
     ("text", "asked"),
-    [("sx", " (did you mean 'sex'?)"), ("AGE", " (did you mean 'age'?)"), ("zzz", ""), ("s" * 65, "")],
+    [("sx", " (did you mean 'sex'?)"), ("AGE", " (did you mean 'age'?)"), ("zzz", ""), ("s" * 65, ""), ("nope", "")],
 )
 def test_a_name_like_an_unknown_one_is_proposed(text, asked):
-    assert meant(text, ["age", "sex"]) == asked
+    assert meant(text, ["age", "sex", "income"]) == asked

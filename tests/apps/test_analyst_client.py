@@ -71,6 +71,7 @@ def test_groups_above_a_threshold_are_quoted_found_and_remembered(people):
     assert people.estimate(spelled, qr.PureDP(0.1)).source == "cached"
     assert people.estimate(above, qr.PureDP(0.125), key="mine") == found
     people.ask(WOMEN)
+    assert isinstance(people.history(), list)  # what is printed is the requests
     first, *_, last = people.history()
     assert first == ServedRequest(1, "mine", first.time, (), {"statistic": spelled, "epsilon": 0.125})
     assert last.estimate is None
@@ -121,7 +122,7 @@ def test_what_answers_took_adds_up_to_what_was_spent(tmp_path):
             budget = client.budget()
             assert frame["takes"].sum() == pytest.approx(budget.spent.epsilon)
             assert budget.spent.epsilon + budget.left.epsilon < 0.999 * cap.epsilon  # as a stranger adds them up
-            assert "left is what can still be bought; charges in rho add up at an order" in budget.note
+            assert "left is what can still be bought: a charge in rho is taken" in budget.note
             assert client.ask(WOMEN).takes is None
 
 

@@ -31,7 +31,7 @@ from qrelease.privacy import (
     zcdp_epsilon,
     zcdp_of,
 )
-from qrelease.privacy.filters import Tally, after, times_left
+from qrelease.privacy.filters import FIXED_ORDER, Tally, after, out_of_reach, remaining, spent, times_left
 
 pytestmark = pytest.mark.usefixtures("sixty_digits")
 
@@ -54,6 +54,31 @@ def test_a_refusal_names_total_spent_requested_and_the_way_on() -> None:
     )
     with pytest.raises(BudgetExceeded, match=r"spent rho=0; requested rho=2 \(ask for at most the rho=1 that is left"):
         Filter(ZCDP(1.0)).spend(ZCDP(2.0))
+
+
+def test_a_refusal_after_a_raise_says_what_is_left_and_why_it_is_not_enough() -> None:
+    """Spent and requested come to less than the raised total, at the best order; at the fixed one they do not fit."""
+    budget, cost, tally = ApproxDP(0.05, 1e-9), ZCDP(2e-6), Tally()
+    while times_left(budget, tally, cost):
+        tally = after(budget, tally, cost)
+    assert out_of_reach(budget, tally) == 0.0
+    budget = ApproxDP(0.2, 1e-9)
+    tally = after(budget, tally, cost, times_left(budget, tally, cost))
+    unused = out_of_reach(budget, tally)
+    assert unused == pytest.approx(0.2 - spent(budget, tally).epsilon - remaining(budget, tally).epsilon, rel=0.2)
+    assert unused > 0.02
+    with pytest.raises(BudgetExceeded) as error:
+        after(budget, tally, cost)
+    found = re.search(
+        r"; spent epsilon=(\S+), delta=\S+; requested rho=2e-06, which takes epsilon=(\S+), delta=0;"
+        r" left epsilon=(\S+), delta=0, and it takes epsilon=(\S+) of that: (.*) \(ask for",
+        str(error.value),
+    )
+    assert found, error.value
+    gone, takes, left, of_left = (float(part) for part in found.groups()[:4])
+    assert gone + takes < 0.2
+    assert left < of_left
+    assert found[5] == FIXED_ORDER
 
 
 def test_a_refusal_where_no_delta_is_left_says_what_fits_without_one() -> None:

@@ -12,6 +12,7 @@ from worlds import PROPERTY
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.queries.numeric import NumericQuestion, at_a_bound, cell_values
+from qrelease.queries.workload import Workload
 
 FLIGHTS = Domain(
     (
@@ -61,6 +62,18 @@ def test_of_whole_numbers_that_are_listed_as_categories_a_refusal_says_what_the_
         NumericQuestion.parse(visits, "mean:visits")
 
 
+def test_a_median_is_a_quantile_wherever_the_text_is_read():
+    asked = NumericQuestion.parse(FLIGHTS, "median:share by carrier where share < .5")
+    assert asked == NumericQuestion.parse(FLIGHTS, "quantile(.5):share by carrier where share < .5")
+    assert str(asked).startswith("quantile(0.5):share by carrier")
+    assert NumericQuestion.spells("median:share")
+    assert NumericQuestion.names_kind("median:share")
+    assert NumericQuestion.before_learning(FLIGHTS, "median:share", []) == NumericQuestion.parse(
+        FLIGHTS, "quantile:share"
+    )
+    assert Workload.numbers(FLIGHTS, "median:share").single == NumericQuestion.parse(FLIGHTS, "quantile:share")
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -91,7 +104,8 @@ def test_of_whole_numbers_that_are_listed_as_categories_a_refusal_says_what_the_
         ("mean(.5):share", "a question is"),
         ("count:share", "a question is"),
         ("average:share", r"^'average:share' is no question about numbers .did you mean mean:share\?\): a question is"),
-        ("median:share by carrier", r"did you mean quantile\(\.5\):share by carrier\?\): a question is"),
+        ("medians:share by carrier", r"did you mean quantile\(\.5\):share by carrier\?\): a question is"),
+        ("median(.9):share", r"did you mean quantile\(\.9\):share\?\): a question is"),
         ("maen:share", r"did you mean mean:share\?"),
         ("frobnicate:share", "^a question is"),
         (

@@ -51,6 +51,7 @@ def _add(arguments: argparse.Namespace) -> None:
         budget = cost_of(arguments.epsilon, arguments.delta)
         print(Analysts(ledger).add(arguments.name, budget), flush=True)
         _warn(ledger, arguments.name, budget)
+        _tell_answers(ledger, arguments.name)
 
 
 def _warn(ledger: Ledger, name: str, budget: Cost) -> None:
@@ -62,16 +63,48 @@ def _warn(ledger: Ledger, name: str, budget: Cost) -> None:
             " ends there, whoever asks",
             file=sys.stderr,
         )
-    answers = [e for e in ledger.history() if e.kind == "charge" and e.label == MEASURED_ANSWERS]
-    if not answers:
+    price = _last_price(ledger)
+    if price is None:
         return
-    takes = increase(budget, Tally(), answers[-1].cost)
+    takes = increase(budget, Tally(), price)
     if takes is None or any(takes[part] > given[part] for part in given):
         print(
-            f"warning: {name} cannot ask anything new: the last new answer here cost {told(answers[-1].cost)}, which"
+            f"warning: {name} cannot ask anything new: the last new answer here cost {told(price)}, which"
             f" takes {_listed(takes)} of a budget of {told(budget)}; raise it by `qrelease analyst raise {name}`",
             file=sys.stderr,
         )
+
+
+def _last_price(ledger: Ledger) -> Cost | None:
+    """What the last new answer of a session cost; None before there was any."""
+    charges = [e.cost for e in ledger.history() if e.kind == "charge" and e.label == MEASURED_ANSWERS]
+    return charges[-1] if charges else None
+
+
+def _tell_answers(ledger: Ledger, name: str) -> None:
+    """On standard error: about how many answers a budget buys, and how much of it cannot be used, where that is so.
+
+    The first answers to an analyst take more of an (ε, δ) than later ones, so that it is no quotient.
+    """
+    analysts, price = Analysts(ledger), _last_price(ledger)
+    if price is None:
+        said = (
+            "how many answers that buys depends on the server's alpha and on how many records there are: `qrelease"
+            " serve` prints what one costs, and /v1/budget has the number for each analyst, as `answers`"
+        )
+    else:
+        count = analysts.times_left(name, price)
+        said = (
+            f"about {count:,} new answer{'' if count == 1 else 's'} at what the last one here cost, {told(price)}, can"
+            " still be bought of that; /v1/budget has the present number, as `answers`"
+        )
+    unused = analysts.out_of_reach(name)
+    if unused:
+        said += (
+            f"; about epsilon={unused:.2g} of it cannot be used: charges in rho add up at an order that was fixed at"
+            " the first of them, for the budget as it was"
+        )
+    print(f"{name}: {said}", file=sys.stderr)
 
 
 def _listed(takes: Mapping[str, float] | None) -> str:
@@ -101,6 +134,7 @@ def _raise(arguments: argparse.Namespace) -> None:
         analysts.raise_budget(arguments.name, cost_of(arguments.epsilon, delta))
         found = analysts.named(arguments.name)
         _warn(ledger, found.name, found.budget)
+        _tell_answers(ledger, found.name)
         print(f"{found.name}  budget {told(found.budget)}, spent {told(found.spent)}")
 
 

@@ -72,7 +72,11 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--cumulative", action="store_true", help="sums and counts by one column only: print running totals"
     )
     parser.add_argument(
-        "--suppress", type=float, metavar="N", help="numbers only: print no group that has fewer than about N records"
+        "--suppress",
+        type=float,
+        metavar="N",
+        help="numbers only: leave the numbers blank, n too, of groups that have fewer than about N records; their rows"
+        " stay",
     )
 
 

@@ -78,8 +78,12 @@ def _first(takes: dict[str, float] | None) -> float:
     return next(iter(takes.values())) if takes else math.inf
 
 
-def _so_far(taken: float, found: int, questions: Sequence[Question | NumberQuestion]) -> str:
-    """What a request took that ends in the middle, and how many answers it found: as public as they are."""
+def _so_far(taken: float, found: int, done: int, questions: Sequence[Question | NumberQuestion]) -> str:
+    """What a request took that ends in the middle, and what it found: as public as the answers are.
+
+    found  how many answers
+    done   how many questions, the first ones, have all their answers
+    """
     if not found and not taken:
         return "nothing was charged"
     asked = sum(question.given for question in questions)
@@ -88,11 +92,16 @@ def _so_far(taken: float, found: int, questions: Sequence[Question | NumberQuest
             f"{six_digits(taken)} of your budget was charged for the first steps towards an answer: what they found is"
             " kept, and free when you ask again"
         )
+    which = "question 1 is" if done == 1 else f"questions 1 to {done} are"
     return (
-        f"{found:,} of {asked:,} answers were found before, for which {six_digits(taken)} of your budget was charged:"
+        f"{which} answered of {len(questions)}: {found:,} of {asked:,} answers were found before, for which"
+        f" {six_digits(taken)} of your budget was charged:"
         " they are kept, and free when you ask for them again"
     )
 
+
+ANSWERS_LEFT: Final = "the number to look at is `answers`, about how many more answers what is left buys"
+"""What the note of an account says after why its numbers do not add up."""
 
 _NO_ROOM: Final = f"your requests fill the {MAX_STORED_BYTES:,} bytes that are kept; only known answers are given"
 
@@ -193,15 +202,16 @@ class Service:
                 return known
             if account.full and not all(self._known(question) for question in questions):
                 raise NoRoom(_NO_ROOM)
-            purse, answers = _RequestPurse(account, most), list[shapes.Answer]()
+            purse, answers, done = _RequestPurse(account, most), list[shapes.Answer](), 0
             try:
                 for question in questions:
                     answers += self._answers(purse, question)
                     _tell(answers, purse)
+                    done += 1
             except (BudgetExceeded, StreamHalted) as end:
                 facts = end.facts if isinstance(end, BudgetExceeded) else ""
                 told = f"the server's {facts} (the data holder alone can raise it)" if facts else str(end)
-                raise type(end)(f"{told}; {_so_far(purse.taken, len(answers), questions)}") from None
+                raise type(end)(f"{told}; {_so_far(purse.taken, len(answers), done, questions)}") from None
             finally:
                 self._charges += purse.charges
             return _recorded(account, key, request, shapes.Answered(answers))
@@ -313,12 +323,13 @@ def _shown(bound: float) -> float:
 
 def _account(total: Cost, spent: Cost | None, left: Cost | None, answers: int) -> shapes.Account:
     """What an analyst, or the session, may spend, with the ledger's sentence about it where it has one."""
+    note = note_of(total, spent, left)
     return shapes.Account(
         total.to_json(),
         amount_to_json(spent, total),
         amount_to_json(left, total),
         answers,
-        note_of(total, spent, left) or UNSET,
+        f"{note}; {ANSWERS_LEFT}" if note else UNSET,
     )
 
 

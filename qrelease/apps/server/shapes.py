@@ -71,10 +71,31 @@ class Query(Shape):
     count. One of these; with numbers there may be `top`.
     """
 
-    where: Condition | UnsetType = UNSET
+    where: (
+        Annotated[
+            Condition,
+            Meta(
+                description="a condition: COLUMN = VALUE, or != < <= > >=; COLUMN in LOW..HIGH, or in {A, B};"
+                " COLUMN between LOW and HIGH; COLUMN like 'A%', of categories, where % is any text and _ a character;"
+                " COLUMN is missing; joined by and, or, not and parentheses. Values with spaces or signs go in single"
+                " quotes, names of columns in double ones, and a quote inside is doubled"
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     marginal: Annotated[list[Name], Meta(min_length=1, max_length=16)] | UnsetType = UNSET
     range: Range | UnsetType = UNSET
-    numbers: Condition | UnsetType = UNSET
+    numbers: (
+        Annotated[
+            Condition,
+            Meta(
+                description="KIND:COLUMN, then `by COLUMN*COLUMN` and `where CONDITION` if wanted; KIND is sum, mean,"
+                " variance, median or quantile(.25,.5); also ratio:CONDITION, the share of records that meet it, and"
+                " count, without a column"
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     top: (
         Annotated[
             int,

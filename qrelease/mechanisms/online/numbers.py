@@ -13,6 +13,9 @@ condition is on several columns; *variances* are m(1 - m) - V/(S + R) of the squ
 sum V of u(1 - u). What is said to hold follows from numbers that are each within E, with probability 1 - kβ for k
 numbers a group.
 
+No answer, and no end of an interval, is beyond what the column's bounds allow: a count is not below 0, and a sum not
+below n times the least number of the column, nor above n times the largest, for the n that is known of the group.
+
 *Bins* that hold several numbers count as their means. A number in the bin c may be as far from that as h(c), so a sum
 is off by B = Σ h at most, a mean by B/(S + R), and a standard deviation by the root of Σ h²/(S + R), as it is the
 distance from the records to the nearest constant. Where some bins are much wider than others, these sums are asked for
@@ -26,8 +29,10 @@ that lie in it, and at most those of the bins that touch it.
 in the middle, which decides where each group goes on. The cell that is found has a rank within E(1 + p) of p N. They
 pay step by step, and a synopsis is bought on the way only within what was quoted. What they lie between is read off
 those numbers C(c), and those that are known besides: above every cell c with C(c) + E <= p(N - E) - 1, and up to every
-one with C(c) - E >= p(N + E) + 1, to the ends of the bins. The one record is for the definitions of a quantile, which
-take the record before or behind the rank p N, or a point between the two.
+one with C(c) - E >= p(N + E) + 1, to the ends of the bins. A count that is near p N decides where the halving goes on,
+and not where the quantile cannot be. Where so no count rules anything out on one side, further ones are bought for that
+side with what is left of the quote; where nothing is left, a note says so. The one record is for the definitions of a
+quantile, which take the record before or behind the rank p N, or a point between the two.
 """
 
 from __future__ import annotations
@@ -44,7 +49,7 @@ from qrelease._util.typing import Axes, Floats, Ints, Mask
 from qrelease.data.conditions import cell_text
 from qrelease.data.domain import Domain
 from qrelease.data.predicates import Predicate
-from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
+from qrelease.errors import BudgetExceeded, InvalidInput, StreamHalted, TooLarge
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online.canonical_group import CanonicalGroup
 from qrelease.mechanisms.online.quotes import Purse, Quote, price_of, total_cost
@@ -67,6 +72,12 @@ MAX_GROUP_ERROR: Final = 0.25
 
 ALIKE_BINS: Final = 0.5
 """Where the narrowest bin is wider than this part of the widest, each record is taken to be in the widest."""
+
+CUT: Final = "the interval ends where the column's bounds end it, and so is not as wide on one side as on the other"
+"""What is noted of a sum whose interval was cut to what is possible."""
+
+ONE_END: Final = "one end of the interval is that of the column: no count that was bought rules out more on that side"
+"""What is noted of a quantile that is not at that end itself."""
 
 Source = Literal["cached", "hypothesis", "measured", "synopsis"]
 
@@ -114,7 +125,8 @@ class NumberAnswer:
     rank_error
         Of a quantile: how far its rank may be off, a count.
     note
-        `ONLY_BOUNDS` where the answer may be anything that the column's bounds allow; else nothing.
+        `ONLY_BOUNDS` where the answer may be anything that the column's bounds allow, `CUT` where the interval of a sum
+        ends at them, `ONE_END` where that of a quantile does on one side; else nothing.
     """
 
     text: str
@@ -458,9 +470,12 @@ class Families:
         parts = [slack] if (steps >= 0).all() or (steps <= 0).all() else [slack * is_before, slack * ~is_before]
         return [(float(part.max()), part / part.max()) for part in parts if part.any()]
 
-    def note(self, low: float, high: float) -> str:
+    def note(self, value: float, low: float, high: float) -> str:
         """What is noted of an answer between these ends."""
-        return ONLY_BOUNDS if only_bounds(np.array(low), np.array(high), self.question.limits) else ""
+        if only_bounds(np.array(low), np.array(high), self.question.limits):
+            return ONLY_BOUNDS
+        is_cut = self.question.kind == "sum" and abs((high - value) - (value - low)) > 1e-9 * (high - low)
+        return CUT if is_cut else ""
 
     def texts(self) -> list[str]:
         """The question about each group alone."""
@@ -510,7 +525,7 @@ class _Linear:
     """Everything but quantiles."""
 
     def __init__(self, session: AnsweringSession, families: Families, purse: Purse | None) -> None:
-        self._families, self._asked = families, _Asked(session, purse)
+        self._session, self._families, self._asked = session, families, _Asked(session, purse)
 
     def answers(self) -> list[NumberAnswer]:
         makers: dict[str, Callable[[], tuple[Floats, Floats, Floats]]] = {
@@ -524,14 +539,14 @@ class _Linear:
         cost, source = self._asked.cost, self._asked.source
         rows = zip(self._families.texts(), value.tolist(), low.tolist(), high.tolist(), strict=True)
         return [
-            NumberAnswer(*row, source, cost if i == 0 else None, note=self._families.note(*row[2:]))
+            NumberAnswer(*row, source, cost if i == 0 else None, note=self._families.note(*row[1:]))
             for i, row in enumerate(rows)
         ]
 
     def _numbers(self, family: CanonicalGroup) -> tuple[Floats, Floats, Floats]:
-        """The answers to a family and what they lie between."""
+        """The answers to a family and what they lie between: none is below 0."""
         values, error = self._asked.values(family)
-        return values, np.maximum(values - error, 0.0), values + error
+        return np.maximum(values, 0.0), np.maximum(values - error, 0.0), np.maximum(values + error, 0.0)
 
     def _count(self) -> tuple[Floats, Floats, Floats]:
         return self._numbers(self._families.records())
@@ -570,7 +585,20 @@ class _Linear:
         if families.slack:
             off = self._off(1)
             low, high = low - off, high + off
-        return total, low, high
+        least, most = self._possible_sums()
+        return np.clip(total, least, most), np.clip(low, least, most), np.clip(high, least, most)
+
+    def _possible_sums(self) -> tuple[Floats, Floats]:
+        """The least and the largest sum that as many records can have as each group may have: free, or unlimited."""
+        families = self._families
+        records = families.records()
+        fewest, largest = np.zeros(families.question.groups), np.full(families.question.groups, np.inf)
+        if not self._session.missing(records):
+            _, fewest, largest = self._numbers(records)
+        least, most = families.bounds
+        lowest = least * largest if least < 0 else least * fewest
+        highest = most * largest if most > 0 else most * fewest
+        return lowest, highest
 
     def _part(self, family: CanonicalGroup) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """The part that the first of two queries has in both: its ends, and those of both; anything, if of none."""
@@ -634,16 +662,17 @@ class _Quantiles:
         question, texts = self._families.question, self._families.texts()
         n, error = self._asked.values(self._families.records())
         found = [(p, *self._cells(p, n)) for p in question.probabilities]
+        within = [self._ends(p, cells, n, error) for p, cells, _ in found]
         values, cost, source = question.values, self._asked.cost, self._asked.source
         answers: list[NumberAnswer] = []
-        within = [self._ends(p, cells, n, error) for p, cells, _ in found]
         for group, text in enumerate(texts):
             for (p, cells, off), (lows, highs) in zip(found, within, strict=True):
                 cell, low, high = (int(codes[group]) for codes in (cells, lows, highs))
                 ends = float(values.mean[cell]), float(values.low[low]), float(values.high[high])
                 rank = float(off[group] + p * error[group])
                 named = f"quantile({p!r}){text[text.index(':') :]}"
-                note = self._families.note(*ends[1:])
+                is_open = low == 0 < cell or cell < high == self._families.cells - 1
+                note = self._families.note(*ends) or (ONE_END if is_open else "")
                 answers.append(NumberAnswer(named, *ends, source, None if answers else cost, rank, note))
         return answers
 
@@ -658,12 +687,27 @@ class _Quantiles:
             most = np.maximum(most, error)
         return search.high, most
 
+    def _known(self, family: CanonicalGroup) -> tuple[Floats, Floats] | None:
+        """The answers to a family and how far off each may be; None where they would have to be bought."""
+        if self._session.missing(family):
+            return None
+        answers = self._session.answers(family)
+        return _values(answers), np.array([a.error for a in answers])
+
+    def _bought(self, family: CanonicalGroup) -> tuple[Floats, Floats] | None:
+        """The same, bought if need be; None where no budget, or not what is left of the quote, holds that."""
+        try:
+            return self._asked.values(family)
+        except (BudgetExceeded, StreamHalted):  # what was found holds without them
+            return None
+
     def _ends(self, p: float, cells: Ints, n: Floats, error: Floats) -> tuple[Ints, Ints]:
         """The first and the last cell that the quantile of each group may be in, where it was found in these."""
         ends = _QuantileEnds(self._families, p, n, error)
         for counted in self._counted:
             ends.take(*counted)
-        ends.narrow(self._session, cells)
+        ends.narrow(self._known, cells)
+        ends.narrow(self._bought, cells, only_bounds=True)
         return np.minimum(ends.low, cells), np.maximum(ends.high, cells)
 
 
@@ -692,26 +736,40 @@ class _QuantileEnds:
         self._below, self._upto = p * fewest - 1, np.minimum(p * most + 1, most)
         self.low = np.zeros(len(n), np.int64)
         self.high = np.full(len(n), families.cells - 1)
+        self._asked = np.zeros(len(n), np.int64)
 
     def take(self, upto: Ints, running: Floats, error: Floats) -> None:
         """Learn how many records, (groups,), are in the cells up to one, and how far off that may be."""
+        self._asked = upto
         is_above = (running + error <= self._below) | (running + error < 1)
         self.low = np.where(is_above, np.maximum(self.low, upto + 1), self.low)
         self.high = np.where(running - error >= self._upto, np.minimum(self.high, upto), self.high)
 
-    def narrow(self, session: AnsweringSession, found: Ints) -> None:
-        """Ask for more such numbers, as long as they are known already: by halving, below a cell and from it on."""
+    def narrow(
+        self, ask: Callable[[CanonicalGroup], tuple[Floats, Floats] | None], found: Ints, *, only_bounds: bool = False
+    ) -> None:
+        """Ask for more such numbers, by halving, below the cells that were found and from them on.
+
+        ask          answers to a family and how far off they may be; None ends it
+        found        the cells, (groups,)
+        only_bounds  only for the sides of groups on which nothing is ruled out yet
+        """
         for is_low in (True, False):
             first, last = (self.low, found) if is_low else (found, self.high)
-            while (first < last).any():
-                middle = (first + last) // 2
-                family = self._families.prefixes(middle)
-                if session.missing(family):
+            while True:
+                is_open = first < last
+                if only_bounds:
+                    is_open &= (self.low == 0) if is_low else (self.high == self._families.cells - 1)
+                if not is_open.any():
                     break
-                answers = session.answers(family)
-                self.take(middle, _values(answers), np.array([a.error for a in answers]))
-                is_settled = self.low > middle if is_low else self.high > middle
-                first, last = np.where(is_settled, middle + 1, first), np.where(is_settled, last, middle)
+                middle = np.where(is_open, (first + last) // 2, self._asked)  # of others a number that is known
+                answers = ask(self._families.prefixes(middle))
+                if answers is None:
+                    break
+                self.take(middle, *answers)
+                is_beyond = self.low > middle if is_low else self.high > middle
+                first = np.where(is_open & is_beyond, middle + 1, first)
+                last = np.where(is_open & ~is_beyond, middle, last)
                 first = np.minimum(first, last)
 
 

@@ -54,7 +54,7 @@ def test_a_token_is_issued_again_and_a_budget_raised(folder: Path, capsys: pytes
 def test_a_budget_above_the_total_is_warned_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Ledger.open("l", PureDP(1.0)).close()
     assert main(["analyst", "add", "ada", "--epsilon", "1", "--ledger", "l"]) == 0
-    assert not capsys.readouterr().err
+    assert "warning" not in capsys.readouterr().err
     assert main(["analyst", "add", "bob", "--epsilon", "5", "--ledger", "l"]) == 0
     out, err = capsys.readouterr()
     assert len(out.split()) == 1
@@ -78,11 +78,38 @@ def test_a_budget_that_holds_not_one_answer_is_warned_of(
         answer = session.answer("sex = F")
         takes = increase(replace(cap, delta=cap.delta / 10) if isinstance(cap, ApproxDP) else cap, Tally(), answer.cost)
         cost = takes["epsilon"]
-    assert not add("ada", 1.01)
+    assert "warning" not in add("ada", 1.01)
     said = add("bob", 0.5)
     assert "warning: bob cannot ask anything new: the last new answer here cost" in said
     assert f"takes epsilon={six_digits(cost)}" in said
     assert "qrelease analyst raise bob" in said
+
+
+def test_it_is_told_about_how_many_answers_a_budget_buys(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As many as the server says; after a raise also that a part of it cannot be used, where that is so."""
+    cap = ApproxDP(1.0, 1e-6)
+    Ledger.open(folder / "l", cap, neighbours="replace-one").close()
+    assert main(["analyst", "add", "ada", "--ledger", "l", "--epsilon", "0.05", "--delta", "1e-9"]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.split()) == 1
+    assert "ada: how many answers that buys depends on the server's alpha" in err
+    assert "/v1/budget has the number for each analyst, as `answers`" in err
+    with Ledger.open(folder / "l") as ledger:
+        session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(), cap)
+        session.answer("sex = F")
+        price = session.answer_price
+    commands = [["add", "bob", "--delta", "1e-9"], ["raise", "bob"]]
+    for command, epsilon in zip(commands, (0.3, 0.9), strict=True):
+        assert main(["analyst", *command, "--ledger", "l", "--epsilon", f"{epsilon}"]) == 0
+        err = capsys.readouterr().err
+        with Ledger.open(folder / "l") as ledger:
+            analysts = Analysts(ledger)
+            count = analysts.times_left("bob", price)
+            assert f"bob: about {count:,} new answer" in err
+            assert ("cannot be used" in err) == (command[0] == "raise")
+            with analysts.account("bob") as account:
+                for _ in range(count):
+                    account.spend(price)
 
 
 def test_adding_an_analyst_says_what_to_type(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

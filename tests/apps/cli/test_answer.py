@@ -57,6 +57,26 @@ def test_all_queries_that_are_wrong_are_told_with_their_lines(folder: Path, caps
     ]
 
 
+def test_a_suppressed_group_has_no_numbers_in_any_format(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither the value nor `n`, which of a count is the value; the row stays."""
+    assert release() == 0
+    capsys.readouterr()
+    command = ["answer", "out", "count by sex", "--suppress", "1e9", "--format"]
+    assert main([*command, "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "sex,value,low_95,high_95,unbiased,n,source"
+    assert [line.split(",")[1:6] for line in lines[1:]] == [[""] * 5] * 2
+    assert main([*command, "json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["value"], row["n"]) for row in found] == [(None, None)] * 2
+    assert main([*command, "text"]) == 0
+    assert [line.split()[1:6] for line in capsys.readouterr().out.splitlines()[2:]] == [["-"] * 5] * 2
+    with pytest.raises(SystemExit):
+        main(["answer", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "leave the numbers blank, n too, of groups that have fewer than about N records; their rows stay" in told
+
+
 def test_conditions_come_from_a_file_and_answers_as_csv_or_json(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,8 +131,8 @@ def test_numbers_by_group_are_a_table(folder: Path, capsys: pytest.CaptureFixtur
         (["quantile(1.2):age"], "a quantile is of a probability from 0 to 1, got 1.2"),
         (["mean:age", "--where", "agee > 3"], "no column 'agee'"),
         (
-            ["median:age by sex"],
-            "'median:age by sex' is no question about numbers (did you mean quantile(.5):age by sex?): a question is",
+            ["medians:age by sex"],
+            "'medians:age by sex' is no question about numbers (did you mean quantile(.5):age by sex?): a question is",
         ),
         (["median age by sex"], "no column 'median'; there are sex, age, city (did you mean quantile(.5):age by sex?)"),
         (["mean:age", "--percent"], "share of the total"),

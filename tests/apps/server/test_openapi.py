@@ -31,6 +31,15 @@ DOMAINS = {
 KINDS = ["where", "marginal", "range", "numbers"]
 
 
+def test_the_document_says_how_conditions_and_numbers_are_written():
+    members = document()["components"]["schemas"]["Query"]["properties"]
+    told = {name: members[name]["description"] for name in ("where", "numbers")}
+    for words in ("in LOW..HIGH", "in {A, B}", "between LOW and HIGH", "like 'A%'", "is missing", "single quotes"):
+        assert words in told["where"]
+    for words in ("KIND:COLUMN", "by COLUMN*COLUMN", "median", "quantile(.25,.5)", "ratio:CONDITION", "count"):
+        assert words in told["numbers"]
+
+
 def test_every_problem_is_in_the_document(server):
     """Of each endpoint; but not of paths and methods that it does not know."""
     for endpoint in ENDPOINTS:

@@ -22,6 +22,8 @@ def test_pages_are_self_contained_and_locked_down(server):
     for file in (files("qrelease.apps.server") / "static").iterdir():
         text = file.read_text(encoding="utf-8")
         assert set(re.findall(r"https?://[^\s\"']+", text)) <= {"http://www.w3.org/2000/svg"}
+        if "<script" in text:
+            assert re.search(r"<noscript>.*JavaScript.*openapi.json.*</noscript>", text), file.name
         assert not re.search(r"innerHTML|eval\(|style=|onclick|document\.write", text)
 
 

@@ -18,7 +18,7 @@ from worlds import PEOPLE, coded, random_table
 from qrelease.apps.cli import main
 from qrelease.apps.server.processes import outlook
 from qrelease.apps.server.questions import read_question
-from qrelease.apps.server.service import Service
+from qrelease.apps.server.service import ANSWERS_LEFT, Service
 from qrelease.apps.server.shapes import Query
 from qrelease.apps.server.transactions import Transactions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, OutOfMemory
@@ -191,7 +191,8 @@ def test_a_quote_says_what_it_takes_of_the_budget_in_the_budgets_terms(path):
             account = ada.get("/v1/budget").json["analyst"]
             after = account["spent"]
             assert after["epsilon"] + account["left"]["epsilon"] < 0.999 * account["total"]["epsilon"]
-            assert account["note"] == LESS  # as a stranger adds them up
+            assert account["note"] == f"{LESS}; {ANSWERS_LEFT}"  # as a stranger adds them up
+            assert "docs/" not in account["note"]
             assert quote["takes"] == pytest.approx({k: after[k] - before[k] for k in after}, abs=1e-15)
             assert [*quote["cost"]] == ["rho"]
             takes.append(quote["takes"])
@@ -341,9 +342,13 @@ def test_a_batch_that_is_not_covered_gives_nothing_and_what_it_bought_is_cached(
         poor = Client(app, admit(path, "poor", 1.5 * price["epsilon"]))
         detail = problem(poor.post("/v1/batch", {"queries": [WOMEN, YOUNG]}), 402)
         assert (
-            f"1 of 2 answers were found before, for which {six_digits(price['epsilon'])} of your budget was charg"
-            in detail
+            "question 1 is answered of 2: 1 of 2 answers were found before, for which"
+            f" {six_digits(price['epsilon'])} of your budget was charg" in detail
         )
+        some = Client(app, admit(path, "some", 2.5 * price["epsilon"]))
+        grades = [{"where": f"grade = {k}"} for k in (0, 1)]
+        detail = problem(some.post("/v1/batch", {"queries": [WOMEN, *grades, YOUNG]}), 402)
+        assert "questions 1 to 3 are answered of 4: 3 of 4 answers" in detail
         budget = poor.get("/v1/budget").json
         assert budget["requests"] == 0
         assert budget["analyst"]["spent"] == price

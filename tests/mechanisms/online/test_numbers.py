@@ -12,7 +12,7 @@ from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online import numbers
-from qrelease.mechanisms.online.numbers import EQUAL_GROUPS, MAX_ONLINE_GROUPS, UP_TO
+from qrelease.mechanisms.online.numbers import CUT, EQUAL_GROUPS, MAX_ONLINE_GROUPS, ONE_END, UP_TO
 from qrelease.mechanisms.online.purchasing import POLICY
 from qrelease.mechanisms.online.quotes import Quote
 from qrelease.mechanisms.online.session import Online
@@ -140,6 +140,53 @@ def test_a_quote_of_numbers_in_wide_bins_holds_what_a_record_may_differ_from_its
             error = session.quote_numbers(text).error
             (answer,) = session.numbers(text)
             assert (answer.high - answer.low) / 2 <= 1.02 * error, text
+
+
+@pytest.mark.parametrize("cells", [16, 18])
+def test_a_quantile_that_a_near_count_was_decided_by_has_two_sides_or_says_that_it_has_one(cells):
+    """Half of all are up to a cell that the halving asks about: it goes on above, with nothing known of what is below.
+
+    Of eighteen cells a step is left of the quote, which rules the lowest ones out.
+    """
+    domain, half = Domain.coded({"age": cells}), 4 if cells == 16 else 5
+    codes = np.concatenate([np.arange(3_000) % half, half + np.arange(3_000) % (cells - half)])
+    above = 0
+    for seed in range(6):
+        with opened(MECHANISM, neighbours=SWAP, table=table_of(domain, codes[:, None]), seed=seed) as session:
+            quote = session.quote_numbers("median:age").cost
+            (found,) = session.numbers("median:age")
+            assert found.low <= np.quantile(codes, 0.5, method="inverted_cdf") <= found.high
+            assert found.cost.epsilon <= quote.epsilon * 1.001
+            assert (found.low == 0) == (found.note == ONE_END) == (cells == 16 and found.value == half)
+            above += found.value == half
+            assert session.quote_numbers("median:age").cost is None
+            (again,) = session.numbers("median:age")
+            assert (again.value, again.low, again.high, again.cost) == (found.value, found.low, found.high, None)
+    assert 0 < above < 6
+
+
+@pytest.mark.parametrize("neighbours", [SWAP, ADD])
+@pytest.mark.parametrize("edges", [(0, 10, 5_000, 100_000), (-100_000, -5_000, 0, 10)])
+def test_no_sum_is_beyond_what_its_columns_bounds_allow(edges, neighbours):
+    """Bins so wide that an interval reached far below 0, of values of which none is; and a note says why it ends."""
+    domain = Domain([Attribute("gain", "number", edges=edges, integer=True), DOMAIN["carrier"]])
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.choice(3, 3_000, p=[0.9, 0.05, 0.05]), rng.choice(2, 3_000, p=[0.98, 0.02])], axis=1)
+    with opened(MECHANISM, neighbours=neighbours, table=table_of(domain, codes)) as session:
+        session.numbers("count by carrier")
+        counts = session.numbers("count by carrier")
+        sums = session.numbers("sum:gain by carrier")
+        values = NumericQuestion.parse(domain, "sum:gain").values
+        for group, (count, found) in enumerate(zip(counts, sums, strict=True)):
+            least, most = float(values.low.min()), float(values.high.max())
+            assert found.low >= (least * count.high if least < 0 else 0.0)
+            assert found.high <= most * count.high
+            assert found.low <= found.value <= found.high
+            own = codes[codes[:, 1] == group, 0]
+            assert found.low <= values.high[own].sum()
+            assert found.high >= values.low[own].sum()
+        assert CUT in {found.note for found in sums}
+        assert session.numbers("count by carrier")[2].value >= 0  # of nobody, whatever the noise
 
 
 def test_sums_and_means_of_everybody_are_within_alpha_of_the_range():
