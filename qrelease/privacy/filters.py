@@ -385,8 +385,9 @@ def _refusal(total: Cost, tally: Tally, cost: Cost) -> tuple[str, str]:
         takes = [f"{name}={six_digits(value)}" for name, value in raised.items()] if raised else []
         requested = f"{requested}, which takes {', '.join(takes) or 'a delta, none is left'}"
     facts = f"budget exceeded: total {total}; spent {gone.rounded() if gone else nothing}; requested {requested}"
+    left = remaining(total, tally)
     if note_of(total, gone, left):  # else these numbers seem to leave enough
-        takes_left = ""
+        takes_left, room = "", room_of(total, left)
         if isinstance(cost, ZCDP) and tally.account:
             takes_left = f", and it takes epsilon={six_digits(float(tally.account.order * _exact(cost.rho)))} of that"
         facts = f"{facts}; left {room or nothing}{takes_left}: {FIXED_ORDER}"
