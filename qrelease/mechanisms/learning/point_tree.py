@@ -44,6 +44,9 @@ _PIECES_A_PART = 8
 bins a quarter as many would do; but the pieces are the shape within the bins as well, and only where there are more of
 them than bins does that come near the records (heaps at full hours, gaps). No piece costs any ε."""
 
+_CUT_FOR_NOTHING = 0.1
+"""How many parts that have nobody are expected to be cut, of those that are looked at, at most."""
+
 _ROOT = float("inf")
 _LEAST_VARIANCE = 2.0**-40  # where there is next to no noise: what is divided by it stays finite
 
@@ -82,6 +85,7 @@ class Part:
     variance  of that, in units of one count's
     numbers   how many points of each class of `RoundPoints` it has, (number,)
     estimate  how many it has by the reconciled counts of the whole tree
+    error     how far off that may be: one standard deviation of the noise
     """
 
     start: int
@@ -91,6 +95,7 @@ class Part:
     numbers: Ints
     children: list[Part] = field(default_factory=list)
     estimate: float = 0.0
+    error: float = 0.0
 
 
 def levels(size: int) -> int:
@@ -251,19 +256,20 @@ def _pieces(leaves: list[Part], weights: Floats, variance: float, least: float, 
         shares = rounds.numbers(ends[:-1], ends[1:]) @ weights / measure
         starts.append(ends[:-1])
         masses.append(leaf.estimate * shares)
-        errors.append(math.sqrt(variance * leaf.variance) * shares)
+        errors.append(leaf.error * shares)
     begun = np.concatenate(starts)
     return Pieces(begun, np.append(begun[1:], rounds.size), np.concatenate(masses), np.concatenate(errors))
 
 
 def _clear(scale: float, looked_at: int) -> float:
-    """What a part must seem to have to be cut, for the parts of one that has nobody are noise: b ln k of k parts.
+    """What a part must seem to have to be cut, for the parts of one that has nobody are noise: b ln 5k of k parts.
 
-    Laplace noise of scale b is above it with probability 1/(2k), and Gaussian noise of the same variance with less than
-    2/(3k): so of parts that nobody is in less than one is expected to be cut, however many are looked at (for Laplace
-    noise what the universal threshold of Donoho & Johnstone 1994 is for Gaussian noise).
+    Laplace noise of scale b is above it with probability 1/(10k), and Gaussian noise of the same variance with no more
+    for k of 3 and more: so of parts that nobody is in about a tenth of one is expected to be cut, however many are
+    looked at (for Laplace noise what the universal threshold of Donoho & Johnstone 1994 is for Gaussian noise). A part
+    that is cut for nothing draws bins to where there are no records, and with each of them noise of the release.
     """
-    return scale * math.log(looked_at)
+    return scale * math.log(looked_at / _CUT_FOR_NOTHING / 2)
 
 
 def _counts(part: Part) -> int:
@@ -312,9 +318,12 @@ def _spread(part: Part, variance: float, weights: Floats, price: float) -> list[
     densities = np.maximum(merged(fitted, lengths, variance * shares, price), 0)
     total = (densities * lengths).sum()
     estimates = densities * lengths * (part.estimate / total) if total > 0 else part.estimate * lengths / lengths.sum()
+    # Parts of one density are counted together: their noise adds up in squares, and their share of it is by length.
+    runs = np.cumsum(np.diff(densities, prepend=densities[0]) != 0)
+    errors = lengths * (np.sqrt(variance * np.bincount(runs, shares)) / np.bincount(runs, lengths))[runs]
     leaves = []
-    for child, estimate in zip(part.children, estimates.tolist(), strict=True):
-        child.estimate = estimate
+    for child, estimate, error in zip(part.children, estimates.tolist(), errors.tolist(), strict=True):
+        child.estimate, child.error = estimate, error
         leaves += _spread(child, variance, weights, price)
     return leaves
 
