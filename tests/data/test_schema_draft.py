@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qrelease.data import schema_draft
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.person import Person
 from qrelease.data.schema import load
@@ -731,3 +732,50 @@ def test_the_categories_that_a_frame_names(write):
             assert entries["seen"]["categories"] == ["a", "b"]
     many = pd.DataFrame({"level": pd.Categorical(["a", "b"] * 30, categories=["a", "b", *map(str, range(200))])})
     assert tomllib.loads(draft(many))["attribute"][0]["categories"] == ["a", "b"]
+
+
+def test_different_numbers_are_looked_at_together(monkeypatch):
+    """Of a column of many numbers a draft does not try each one as a date, a mark and an answer."""
+    one_by_one = []
+    classified = schema_draft._classified
+    monkeypatch.setattr(schema_draft, "_classified", lambda text: one_by_one.append(text) or classified(text))
+    numbers = np.arange(20_000) * 37 % 20_011
+    draft(
+        pa.table(
+            {"income": numbers, "share": np.round(numbers / 20_011.5, 4), "lost": [None, *(-numbers[1:]).tolist()]}
+        )
+    )
+    assert len(one_by_one) < 1_000
+
+
+_MANY = st.lists(
+    st.one_of(
+        st.integers(-30, 40_000).map(str),
+        st.decimals(-1000, 1000, places=2).map(str),
+        st.sampled_from(
+            ["", "007", "-9", "-0", "+4", "1.50", "1.5", "1e3", "0.0", "2020-01-31", "refused", "inf", "x"]
+        ),
+        st.sampled_from(["12345678901234567", "1.234", "00.5", " 7 ", "\u0663", "."]),
+    ),
+    min_size=40,
+    max_size=400,
+)
+
+
+@settings(max_examples=60)
+@given(texts=_MANY, name=st.sampled_from(["income", "municipality_code", "zip"]), whole=st.booleans())
+def test_numbers_that_are_looked_at_together_are_as_one_by_one(texts, name, whole):
+    given = [text for text in texts if text.isdecimal()] * 2 if whole else texts
+    together, each = schema_draft._Column(name), schema_draft._Column(name)
+    with pytest.MonkeyPatch.context() as patch:
+        for some in (given[::2], given[1::2]):
+            together.see(some)
+            together.settle()
+        together.finish()
+        patch.setattr(schema_draft, "_LEAST_TOGETHER", 10**9)
+        for some in (given[::2], given[1::2]):
+            each.see(some)
+            each.settle()
+        each.finish()
+    assert together == each
+    assert [*together.places] == [*each.places]
