@@ -36,11 +36,14 @@ class ParquetReader:
         with self._file() as file:
             self.header: tuple[str, ...] = tuple(file.schema_arrow.names)
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """The records, at most `BATCH` at a time, in all columns or the ones named."""
+    def batches(self, columns: Sequence[str] | None = None, *, counted: bool = False) -> Iterator[Any]:
+        """The records, at most `BATCH` at a time, in all columns or the ones named.
+
+        counted  whether progress says how many there are, which the file states
+        """
         import pyarrow as pa
 
-        with self._file(columns) as file, reading_bar() as bar:
+        with self._file(columns) as file, reading_bar(file.metadata.num_rows if counted else None) as bar:
             for batch in file.iter_batches(BATCH, columns=None if columns is None else list(columns)):
                 yield pa.Table.from_batches([batch])
                 bar.update(len(batch))
@@ -57,7 +60,7 @@ class ParquetReader:
 
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of each batch as texts, a missing value as the empty one."""
-        for batch in self.batches():
+        for batch in self.batches(counted=True):
             yield [_shown(column) for column in batch.columns]
 
     def arrow_types(self) -> dict[str, list[Any]]:

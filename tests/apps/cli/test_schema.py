@@ -342,3 +342,15 @@ def test_a_check_lists_all_that_is_refused_and_ends_with_1(towns, capsys):
     out = capsys.readouterr().out
     assert "'many' (1, first in record 3)" in out
     assert "'few' (1, first in record 7)" in out
+
+
+def test_a_draft_of_a_large_file_names_rows(tmp_path, monkeypatch, capsys):
+    (tmp_path / "people.csv").write_text("sex,age\n" + "F,31\nM,40\n" * 30)
+    command = ["schema", "draft", str(tmp_path / "people.csv")]
+    assert main(command) == 0
+    assert "--rows" not in capsys.readouterr().err
+    monkeypatch.setattr("qrelease.apps.cli.schema._LARGE", 100)
+    assert main(command) == 0
+    assert capsys.readouterr().err.splitlines()[0].endswith("by --rows 100000, is usually enough")
+    assert main([*command, "--rows", "20"]) == 0
+    assert "--rows" not in capsys.readouterr().err
