@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from towns import OPEN, frame
 
 from qrelease.apps.cli import main
@@ -344,13 +346,10 @@ def test_a_check_lists_all_that_is_refused_and_ends_with_1(towns, capsys):
     assert "'few' (1, first in record 7)" in out
 
 
-def test_a_draft_of_a_large_file_names_rows(tmp_path, monkeypatch, capsys):
-    (tmp_path / "people.csv").write_text("sex,age\n" + "F,31\nM,40\n" * 30)
-    command = ["schema", "draft", str(tmp_path / "people.csv")]
-    assert main(command) == 0
-    assert "--rows" not in capsys.readouterr().err
-    monkeypatch.setattr("qrelease.apps.cli.schema._LARGE", 100)
-    assert main(command) == 0
-    assert capsys.readouterr().err.splitlines()[0].endswith("by --rows 100000, is usually enough")
-    assert main([*command, "--rows", "20"]) == 0
-    assert "--rows" not in capsys.readouterr().err
+def test_a_draft_of_a_large_file_names_rows(tmp_path, capsys):
+    path = tmp_path / "people.parquet"
+    table = pa.table({"sex": ["F", "M"] * 30, "letter": [f"{i} " + "x" * (1 << 20) for i in range(60)]})
+    for rows, options, names in ((10, [], False), (60, [], True), (60, ["--rows", "20"], False)):
+        parquet.write_table(table.slice(0, rows), path, compression="none")
+        assert main(["schema", "draft", str(path), *options]) == 0
+        assert ("by --rows 100000, is usually enough" in capsys.readouterr().err) == names
