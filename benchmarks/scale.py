@@ -1,6 +1,6 @@
 """What reading records into codes takes beside polars and pyarrow reading the same, and all marginals of a large file.
 
-    python -m benchmarks.scale [--quick] [--rows N] [--spark N] [--executors N] [--json]
+    python -m benchmarks.scale [--quick] [--rows N] [--draft N] [--spark N] [--executors N] [--json]
 
 A made-up table of 15 columns (six of texts, six of whole numbers, two of decimals, one of days; `--quick` 300,000 rows,
 else 2,000,000) is written to a temporary folder in each format and read by each library with its own defaults, and by
@@ -17,6 +17,10 @@ and three-way marginals in a process of its own: seconds, and the most memory th
 deleted.
 With `--persons` the file says whose each record is, by a whole number, ten records a person in random order; the same
 is done also with five records kept of each person, `ratio` is of processor time and `seconds_ratio` of the clock's.
+
+`--draft N` makes a Parquet file of N rows as a statistics office has them (age, sex, employment, one of 400
+municipalities, an income in cents, a number of the person), drafts a schema of it, by persons and by columns, and
+checks that schema: CPU seconds of each, and the records a second.
 
 `--spark N` does the same beside Spark on one core and on two (`local[1]`, `local[2]`; the extra `spark`), checks that
 all counts are the same, and says what Spark's times predict of 1e11 rows on 100 cores. Sessions start before the clock
@@ -200,6 +204,46 @@ def counted(path: Path, master: str | None = None, *, persons: bool = False) -> 
     return found
 
 
+def drafts(rows: int) -> dict[str, Any]:
+    """CPU seconds of drafting a schema of a file of persons, of one of its columns, and of checking the schema."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from qrelease.data.person import Person
+    from qrelease.data.schema_check import check
+    from qrelease.data.schema_draft import draft
+
+    rng = np.random.default_rng(0)
+    columns = {
+        "age": rng.integers(0, 101, rows),
+        "sex": np.array(["F", "M"])[rng.integers(0, 2, rows)],
+        "employment": np.array(["employed", "other", "retired", "student", "unemployed"])[rng.integers(0, 5, rows)],
+        "municipality": np.array([f"P{i // 34:02}-M{i % 34:03}" for i in range(400)])[rng.integers(0, 400, rows)],
+        "income": np.exp(rng.normal(10, 0.8, rows) + np.log(100)).astype(np.int64),
+        "person_no": rng.permutation(rows) + 100_000_000,
+    }
+    person, found = Person("person_no", 4), {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "register.parquet")
+
+        def timed(name: str, names: list[str], whose: Person | None) -> str:
+            parquet.write_table(pa.table({name: columns[name] for name in names}), path)
+            begin = time.process_time()
+            text = draft(path, person=whose)
+            found[name] = time.process_time() - begin
+            return text
+
+        for name in ("age", "municipality", "income"):
+            timed(name, [name], None)
+        timed("person_no", ["sex", "person_no"], person)
+        schema = Path(folder, "register.toml")
+        schema.write_text(timed("all", [*columns], person).replace("reviewed = false", "reviewed = true"))
+        begin = time.process_time()
+        check(path, schema)
+        found["check"] = time.process_time() - begin
+    return {**found, "rows/s": rows / found["all"]}
+
+
 def beside_spark(rows: int) -> dict[str, Any]:
     """A table and Spark on the same file."""
     with tempfile.TemporaryDirectory() as folder:
@@ -341,6 +385,7 @@ def main() -> int:
         "--persons", action="store_true", help="with --rows: also with five records kept of each person"
     )
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--draft", type=int, metavar="N")
     parser.add_argument("--spark", type=int, metavar="N")
     parser.add_argument("--executors", type=int, metavar="N")
     parser.add_argument("--count", help=argparse.SUPPRESS)
@@ -349,8 +394,10 @@ def main() -> int:
     if arguments.count:
         print(json.dumps(count(arguments.count, arguments.master, persons=arguments.persons)))
         return 0
-    if arguments.rows or arguments.spark or arguments.executors:
-        if arguments.executors:
+    if arguments.rows or arguments.draft or arguments.spark or arguments.executors:
+        if arguments.draft:
+            found = drafts(arguments.draft)
+        elif arguments.executors:
             found = on_executors(arguments.executors)
         elif arguments.spark:
             found = beside_spark(arguments.spark)

@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+import numpy as np
+
 from qrelease.data.grids import exact_number
 
 BINS = 10
@@ -22,6 +24,7 @@ _HEAP = 0.25  # a value that more than this part of all have gets a bin of its o
 _STANDS_OUT = 5  # so many times as many records as those beside it an end has that is a heap
 _SPREAD = 2.0  # times as likely as in equal shares two values are in one logarithmic bin, at most, for such bins
 _LEAST_PARTS = 5  # equal shares of the values that are no heaps, however few they are
+_LEAST_HALVED = 4  # values: two of fewer are the ends
 _MAX_END_WIDTH = 4  # times its neighbour, of a bin at an end, before it is divided
 
 
@@ -198,12 +201,17 @@ def fewer(seen: Mapping[float, int]) -> dict[float, int]:
     >>> fewer({0.0: 90, 0.5: 1, 0.75: 2, 1.0: 1, 1.5: 60, 9.0: 1})
     {0.0: 90, 0.75: 3, 1.5: 61, 9.0: 1}
     """
-    ordered = sorted(seen)
-    found = {}
-    for at in (0, *range(1, len(ordered) - 1, 2), len(ordered) - 1):
-        pair = ordered[at : at + 1 + (0 < at < len(ordered) - 2)]
-        found[max(pair, key=seen.__getitem__)] = sum(seen[value] for value in pair)
-    return found
+    if len(seen) < _LEAST_HALVED:
+        return {**seen}
+    ordered = np.fromiter(seen, np.float64, len(seen))
+    order = np.argsort(ordered)
+    ordered, records = ordered[order], np.fromiter(seen.values(), np.int64, len(seen))[order]
+    paired = 2 * ((len(seen) - 2) // 2)  # all between the ends, but for the last of an odd number
+    values, counts = (part[1 : 1 + paired].reshape(-1, 2) for part in (ordered, records))
+    kept = np.where(counts[:, 1] > counts[:, 0], values[:, 1], values[:, 0])
+    found = np.concatenate([ordered[:1], kept, ordered[1 + paired :]])
+    sums = np.concatenate([records[:1], counts.sum(axis=1), records[1 + paired :]])
+    return dict(zip(found.tolist(), sums.tolist(), strict=True))
 
 
 def _with_heaps(edges: list[float], seen: Mapping[float, int], step: Fraction) -> list[float]:

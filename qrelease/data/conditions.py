@@ -307,13 +307,21 @@ def _named(attribute: Attribute, value: WrittenValue) -> int | None:
     return None
 
 
+def _meant(attribute: Attribute, text: str) -> str:
+    """Which category, or which pattern of categories, was probably meant; empty where none can be told."""
+    pattern = text.replace("*", "%")
+    if "%" in pattern and any(map(_fitting(pattern), attribute.categories)):
+        return f" (did you mean like {_quoted(pattern)}?)"
+    return meant(text, attribute.categories)
+
+
 def _position(attribute: Attribute, value: WrittenValue) -> float | Fraction:
     """Where a value stands on the attribute's axis: its number, or its place among the categories."""
     if attribute.kind == "category":
         if value.text in attribute.categories:
             return attribute.categories.index(value.text)
         raise CellsDiffer(
-            f"attribute {attribute.name!r} has no category {value.text!r}{meant(value.text, attribute.categories)}; "
+            f"attribute {attribute.name!r} has no category {value.text!r}{_meant(attribute, value.text)}; "
             f"it has {_listed(attribute, value.text)}{_perhaps_missing(attribute, value)}"
         )
     number = attribute.parse(value.text)

@@ -16,6 +16,7 @@ MAX_VALUES: Final = 100
 
 _MAX_COLUMNS = 256
 _MIN_RECORDS = 20  # for each value of the first column, in the mean: of fewer the columns may go together by chance
+_FIRST = 1000  # records of some, in which most columns of many values have too many already
 _UNSEEN = 255  # in place of a code
 
 
@@ -55,6 +56,11 @@ class Dependencies:
         size = len(columns[0]) if columns else 0
         coded = np.zeros((len(columns), size), np.uint8)
         for axis in [*self._codes]:
+            for text in columns[axis][:_FIRST]:
+                self._codes[axis][text]
+            if len(self._codes[axis].values_seen) > MAX_VALUES:  # then the others need no code
+                del self._codes[axis], self._following[axis]
+                continue
             coded[axis] = np.fromiter(map(self._codes[axis].__getitem__, columns[axis]), np.uint8, size)
             if len(self._codes[axis].values_seen) > MAX_VALUES:
                 del self._codes[axis], self._following[axis]

@@ -20,6 +20,9 @@ _USUAL: Final = frozenset(
 _USUAL_BELOW: Final = _USUAL | {66.0, *map(float, range(1, 7))}
 """Numbers that questionnaires often have for missing values, and what these are with a minus sign."""
 
+USUAL_MARKS: Final = _USUAL | {-number for number in _USUAL_BELOW}
+"""Numbers that are often used for missing values."""
+
 _MOST_MARKS: Final = 3  # beside each other, as for "refused", "don't know" and "not asked"
 _LEAST_RECORDS: Final = 5  # with a mark: a single one is more likely a mistake
 _GAP: Final = 1.5  # times the widest one among the other numbers: from that on marks are far from them
@@ -45,7 +48,7 @@ def infinite(text: str) -> bool:
 
 def is_usual_mark(number: float) -> bool:
     """Whether a number is one of those that are often used for missing values."""
-    return number in _USUAL or -number in _USUAL_BELOW
+    return number in USUAL_MARKS
 
 
 def missing_marks(places: Mapping[float, int]) -> list[float]:

@@ -17,7 +17,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, final
 
 import tomlkit
@@ -41,7 +41,15 @@ from qrelease.data.bins_draft import (
 from qrelease.data.codes_draft import codes_named, digits_of_codes
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.dependencies import Dependencies
-from qrelease.data.doubts_draft import are_days, infinite, is_usual_mark, missing_marks, spelled_alike, sure_marks
+from qrelease.data.doubts_draft import (
+    USUAL_MARKS,
+    are_days,
+    infinite,
+    is_usual_mark,
+    missing_marks,
+    spelled_alike,
+    sure_marks,
+)
 from qrelease.data.grids import MAX_POINTS, exact_number
 from qrelease.data.header_draft import CAUTION, FirstLine
 from qrelease.data.person import Person
@@ -97,6 +105,10 @@ _IDENTIFIER_NAME = re.compile(
 )
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})")
+_NUMERAL = re.compile(r"[+-]?(0|[1-9][0-9]{0,14})(\.[0-9]{1,20})?")
+"""A whole number, or one with decimals, that can be nothing else: no date, label or mark of a missing value."""
+_MAX_DIGITS = 15  # of a whole number
+_LEAST_TOGETHER = 16  # such numbers one after another, from which on looking at them together is quicker
 _LABEL = re.compile(r"[+-]?(0\d.*|\d+)")  # 007, or more digits than a float holds
 _CODE = re.compile(r"[A-Za-z]{0,3}[-. ]?\d[\w./ -]{0,9}")  # what codes look like, and words do not
 _GROUPED = re.compile(r"[+-]?\d{1,3}\.\d{3}")  # a number with three decimals, or thousands
@@ -529,7 +541,64 @@ class _Column:
     def settle(self) -> None:
         """Look at the values that wait."""
         given, self.waiting = self.waiting, Counter()
-        for raw, count in given.items():
+        is_plain = self.writing.is_plain
+        if is_plain and "" in given:
+            del given[""]
+            self.missing.add("")
+        if is_plain and len(given) >= _LEAST_TOGETHER and _are_digits([*given]):
+            self._settle_numerals([*given], [*given.values()])
+        else:
+            for numerals, run in groupby(given.items(), lambda item: is_plain and bool(_NUMERAL.fullmatch(item[0]))):
+                pairs = list(run)
+                if numerals and len(pairs) >= _LEAST_TOGETHER:
+                    self._settle_numerals([text for text, _ in pairs], [count for _, count in pairs])
+                else:
+                    self._settle_each(pairs)
+        if len(self.places) > _MAX_COUNTED_NUMBERS:
+            self.places = fewer(self.places)
+
+    def _settle_numerals(self, texts: Sequence[str], counts: Sequence[int]) -> None:
+        """Look at different texts of `_NUMERAL`, of so many records each, together: as `_settle_each` does, sooner."""
+        reached = self.records
+        for text, count in zip(texts, counts, strict=True):
+            if len(self.different) >= _MAX_DISTINCT:
+                break
+            reached += count
+            self.different.add(hash(text))
+            self.told_apart = reached
+        self.records += sum(counts)
+        for text in texts:
+            if self.most > _MAX_TEXT_CATEGORIES and _CODE.fullmatch(text) is None:
+                self.most = _MAX_TEXT_CATEGORIES
+            if len(self.values) <= self.most:
+                self.values.add(text)
+            elif self.most == _MAX_TEXT_CATEGORIES:
+                break
+        pointed = [text for text in texts if "." in text]
+        places = [*map(float, texts)]
+        if pointed:
+            self.kinds.add("number")
+            self.grouped = self.grouped and all(map(_GROUPED.fullmatch, pointed))
+            self.fractions = self.fractions or not all(map(float.is_integer, places))
+        if len(pointed) < len(texts):
+            self.kinds.add("whole")
+        self.low, self.high = min(self.low, min(places)), max(self.high, max(places))
+        known, new = self.places, dict(zip(places, counts, strict=True))
+        if len(new) == len(places):
+            for place in known.keys() & new.keys():
+                new[place] += known[place]
+            known.update(new)
+        else:  # some are one number, as 1.5 and 1.50
+            for place, count in zip(places, counts, strict=True):
+                known[place] = known.get(place, 0) + count
+        if not USUAL_MARKS.isdisjoint(places):
+            for text, place in zip(texts, places, strict=True):
+                if is_usual_mark(place):
+                    self.usual_marks[place].add(text)
+
+    def _settle_each(self, given: Iterable[tuple[str, int]]) -> None:
+        """Look at different texts, of so many records each, one by one."""
+        for raw, count in given:
             if isinstance(raw, Unreadable):
                 self.unreadable = raw
                 continue
@@ -564,8 +633,6 @@ class _Column:
                 self.fractions = self.fractions or (kind == "number" and not place.is_integer())
             if len(self.values) <= self.most:
                 self.values.add(plain or text)
-        if len(self.places) > _MAX_COUNTED_NUMBERS:
-            self.places = fewer(self.places)
 
     def finish(self) -> None:
         """After the last record: among numbers or dates a text as *don't know*, or *inf*, is a missing value, else a
@@ -698,6 +765,15 @@ class _Column:
         """Whether whole numbers that nearly all differ count up without many gaps, or are named as numbers are."""
         counted = self.high - self.low < 2 * self.records and self.records > _MAX_TEXT_CATEGORIES
         return counted or bool(_IDENTIFIER_NAME.search(self.name))
+
+
+def _are_digits(texts: Sequence[str]) -> bool:
+    """Whether different texts are all of `_NUMERAL`, without a sign or decimals: told of all of them together."""
+    joined = "".join(texts)
+    if not (joined.isascii() and joined.isdecimal()):
+        return False
+    zeros = f"\n{chr(10).join(texts)}".count("\n0")  # a label such as 007, or 0 itself
+    return zeros == ("0" in texts) and min(map(len, texts)) >= 1 and max(map(len, texts)) <= _MAX_DIGITS
 
 
 def _classified(text: str) -> tuple[str, float | None]:

@@ -1,7 +1,9 @@
 """Drafts of schemas: from files of each kind, and read again."""
 
 import gzip
+import sys
 import tomllib
+from collections import Counter
 from dataclasses import asdict
 from datetime import date, timedelta
 
@@ -806,3 +808,44 @@ def test_a_draft_proposes_coarser_bins_for_many_cells_of_dates(days, wanted, cel
     assert len(domain["born"].edges) - 1 == cells
     assert len(Table.from_frame(pd.DataFrame({"born": days}), domain)) == 400
     assert "cells are many" not in draft(pd.DataFrame({"born": days[-90:].normalize()}))
+
+
+def test_different_numbers_are_looked_at_together():
+    """Of a column of many numbers a draft does not try each one as a date, a mark and an answer."""
+    numbers = np.arange(20_000) * 37 % 20_011
+    lost = [None, *(-numbers[1:]).tolist()]
+    table = pa.table({"income": numbers, "share": np.round(numbers / 20_011.5, 4), "lost": lost})
+    called = Counter()
+    sys.setprofile(lambda frame, event, _: called.update([frame.f_code.co_name] if event == "call" else []))
+    try:
+        draft(table)
+    finally:
+        sys.setprofile(None)
+    assert called["unanswered"] < 1_000
+
+
+_MANY = st.lists(
+    st.one_of(
+        st.integers(-30, 40_000).map(str),
+        st.decimals(-1000, 1000, places=2).map(str),
+        st.sampled_from(
+            ["", "007", "-9", "-0", "+4", "1.50", "1.5", "1e3", "0.0", "2020-01-31", "refused", "inf", "x"]
+        ),
+        st.sampled_from(["12345678901234567", "1.234", "00.5", " 7 ", "\u0663", "."]),
+    ),
+    min_size=40,
+    max_size=400,
+)
+
+
+@settings(max_examples=60)
+@given(texts=_MANY, name=st.sampled_from(["income", "municipality_code", "zip"]), whole=st.booleans())
+def test_numbers_that_are_looked_at_together_are_as_one_by_one(texts, name, whole):
+    """Texts with a space before them mean the same, and are looked at one by one."""
+    given = [text for text in texts if text.isdecimal()] * 2 if whole else texts
+
+    def drafted_of(texts):
+        return draft(pa.table({name: texts, "sex": ["F", "M"] * (len(texts) // 2) + ["F"] * (len(texts) % 2)}))
+
+    if given:
+        assert drafted_of(given) == drafted_of([f" {text}" for text in given])

@@ -156,8 +156,11 @@ def _answer(arguments: argparse.Namespace) -> None:
     )
     conditions = [query for query in queries if isinstance(query, str)]
     _check_options(arguments, conditions, beside=len(conditions) < len(queries))
-    if arguments.format == "csv" and 1 < len(queries) != len(conditions):
-        raise InvalidInput("numbers by group are one CSV table each: ask for one at a time, or for --format json")
+    as_one = arguments.format == "csv" and len(queries) > 1
+    if as_one and len(queries) != len(conditions) and not all(map(_is_one_row, queries)):
+        raise InvalidInput(
+            "numbers by group are one CSV table each, as are conditions: ask for one at a time, or for --format json"
+        )
 
     def answered(query: NumericQuestion | str) -> Any:
         return release.answer(query) if isinstance(query, str) else numbers_table(release, query, options)
@@ -168,10 +171,15 @@ def _answer(arguments: argparse.Namespace) -> None:
     found = list(zip(queries, answers, strict=True))
     if conditions:
         _print([(query, answer) for query, answer in found if isinstance(query, str)], arguments.format)
-    for query, columns in found:
+    if as_one and not conditions:
+        _print_rows(
+            [(_heading(given.text, arguments.where), columns) for given, columns in zip(asked, answers, strict=True)]
+        )
+        return
+    for given, (query, columns) in zip(asked, found, strict=True):
         if isinstance(query, str):
             continue
-        _print_table(str(query), columns, arguments.format)
+        _print_table(_heading(given.text, arguments.where), str(query), columns, arguments.format)
         if arguments.format == "text":
             for line in caveats(release, query, columns):
                 print(line)
@@ -223,8 +231,36 @@ def _question(domain: Domain, text: str, where: str) -> NumericQuestion:
     return replace(question, where=both)
 
 
-def _print_table(query: str, columns: Mapping[str, Any], form: str) -> None:
-    """A table of numbers: aligned for people, as CSV, or as JSON with an object a line."""
+def _is_one_row(query: NumericQuestion | str) -> bool:
+    """Whether it is a question about numbers whose answer is a single one: of no groups, bins or several quantiles."""
+    if isinstance(query, str) or query.by or query.kind == "histogram":
+        return False
+    return len(query.probabilities) <= 1
+
+
+def _print_rows(answers: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Answers of a single number each as one CSV table, with the questions as they were asked in the first column."""
+    from qrelease.release.numbers import NUMBERS
+
+    names = [name for name in answers[0][1] if name in NUMBERS]
+    rows = [
+        (text, *line)  # none where an option leaves it out
+        for text, columns in answers
+        for line in zip(*(_cells(columns[name]) for name in names), strict=True)
+    ]
+    write_rows(sys.stdout, ["question", *names], [rows])
+
+
+def _heading(text: str, where: str) -> str:
+    """A question in the words in which it was asked, and the condition that was given beside it."""
+    if not where.strip():
+        return text.strip()
+    comma = "," if re.search(r"\bwhere\b", text) else ""  # both conditions are meant
+    return f"{text.strip()}{comma} where {where.strip()}"
+
+
+def _print_table(heading: str, query: str, columns: Mapping[str, Any], form: str) -> None:
+    """A table of numbers: aligned for people, below a heading, as CSV, or as JSON with an object a line."""
     names = list(columns)
     rows = list(zip(*(_cells(column) for column in columns.values()), strict=True))
     if form == "json":
@@ -235,7 +271,7 @@ def _print_table(query: str, columns: Mapping[str, Any], form: str) -> None:
     else:
         lines = [names, *([_shown(cell) for cell in row] for row in rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
-        print(query)
+        print(heading)
         for line in lines:
             print("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)).rstrip())
 

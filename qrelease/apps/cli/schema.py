@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
 from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.owner_only import new_for_owner
@@ -28,6 +29,8 @@ from qrelease.apps.cli.shared import (
     warn_of_unnamed,
 )
 from qrelease.errors import InvalidInput
+
+_LARGE: Final = 50 << 20  # bytes of a file
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -95,6 +98,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     protection_options(learn)
 
 
+def _is_large(place: object) -> bool:
+    """Whether a draft of a whole file takes a minute or so."""
+    return isinstance(place, str | os.PathLike) and os.path.isfile(place) and os.path.getsize(place) > _LARGE
+
+
 def _draft(arguments: argparse.Namespace) -> None:
     from qrelease.data.header_draft import CAUTION
     from qrelease.data.person import Person
@@ -102,6 +110,8 @@ def _draft(arguments: argparse.Namespace) -> None:
 
     if (arguments.person is None) != (arguments.at_most is None):
         raise InvalidInput("--person and --at-most, how many records of each person are kept, go together")
+    if arguments.rows is None and _is_large(arguments.data):
+        print("this file is large: a draft of its first records, by --rows 100000, is usually enough", file=sys.stderr)
     found = drafted(
         arguments.data,
         arguments.rows,

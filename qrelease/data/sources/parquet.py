@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, final
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
 from qrelease.data.sources.frames import FramePiece
 from qrelease.data.sources.progress import reading_bar
@@ -15,6 +16,8 @@ from qrelease.errors import InvalidInput
 
 BATCH = 1 << 18
 """Rows of a Parquet file held decoded at a time."""
+
+_EXACT = 1 << 53  # whole numbers up to this are floats of their own
 
 
 @final
@@ -33,11 +36,14 @@ class ParquetReader:
         with self._file() as file:
             self.header: tuple[str, ...] = tuple(file.schema_arrow.names)
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """The records, at most `BATCH` at a time, in all columns or the ones named."""
+    def batches(self, columns: Sequence[str] | None = None, *, counted: bool = False) -> Iterator[Any]:
+        """The records, at most `BATCH` at a time, in all columns or the ones named.
+
+        counted  whether progress says how many there are, which the file states
+        """
         import pyarrow as pa
 
-        with self._file(columns) as file, reading_bar() as bar:
+        with self._file(columns) as file, reading_bar(file.metadata.num_rows if counted else None) as bar:
             for batch in file.iter_batches(BATCH, columns=None if columns is None else list(columns)):
                 yield pa.Table.from_batches([batch])
                 bar.update(len(batch))
@@ -54,7 +60,7 @@ class ParquetReader:
 
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of each batch as texts, a missing value as the empty one."""
-        for batch in self.batches():
+        for batch in self.batches(counted=True):
             yield [_shown(column) for column in batch.columns]
 
     def arrow_types(self) -> dict[str, list[Any]]:
@@ -90,13 +96,30 @@ class ParquetReader:
 
 
 def _shown(column: Any) -> list[str]:
-    """The texts of a column's values; of what may have few different values each is spelled once."""
+    """The texts of a column's values; each of those that are the same is spelled once."""
     import pyarrow as pa
 
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_dictionary(kind)):
+    kind, types = column.type, pa.types
+    single = (types.is_integer, types.is_string, types.is_large_string, types.is_dictionary, types.is_float32)
+    others = (types.is_float64, types.is_decimal128, types.is_date, types.is_timestamp, types.is_boolean)
+    if not any(holds(kind) for holds in (*single, *others)):
         return [shown(value) for value in column.to_pylist()]
     whole = column.combine_chunks()
-    listed = whole if pa.types.is_dictionary(kind) else whole.dictionary_encode()
-    spelled = [shown(value) for value in listed.dictionary.to_pylist()]
-    return [shown(None) if place is None else spelled[place] for place in listed.indices.to_pylist()]
+    listed = whole if types.is_dictionary(kind) else whole.dictionary_encode()
+    spelled = np.array([*_spelled(listed.dictionary), shown(None)], object)
+    places = listed.indices.cast(pa.int64()).fill_null(-1)
+    found: list[str] = spelled[places.to_numpy(zero_copy_only=False)].tolist()
+    return found
+
+
+def _spelled(values: Any) -> list[str]:
+    """The texts of an array: of whole numbers that floats hold exactly, Arrow's own are those of `shown`."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if pa.types.is_integer(values.type) and len(values) and not values.null_count:
+        ends = compute.min_max(values).as_py()
+        if ends["min"] >= -_EXACT and ends["max"] <= _EXACT:
+            spelled: list[str] = values.cast(pa.string()).to_pylist()
+            return spelled
+    return [shown(value) for value in values.to_pylist()]

@@ -224,3 +224,33 @@ def test_a_range_that_was_measured_is_answered_as_in_answers_csv(
     assert float(other["error_95"]) > 0
     assert main(["answer", "out", "sex = F and age in 18..29"]) == 2
     assert "does not follow from the queries that were measured" in capsys.readouterr().err
+
+
+def test_a_question_is_headed_by_its_own_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--mechanism", "laplace", "--insecure-seed", "1") == 0
+    capsys.readouterr()
+    assert main(["answer", "out", "mean:age  where sex like '%'"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "mean:age  where sex like '%'"
+    assert main(["answer", "out", "mean:age", "--where", "age>=30"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "mean:age where age>=30"
+
+
+def test_numbers_without_groups_are_one_csv_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--mechanism", "laplace", "--insecure-seed", "1") == 0
+    questions = ["mean:age", "quantile(.9):age", "count where sex = F"]
+    assert main(["answer", "out", *questions, "--format", "json"]) == 0
+    values = [json.loads(line)["value"] for line in capsys.readouterr().out.splitlines()[-3:]]
+    assert main(["answer", "out", *questions, "--format", "csv"]) == 0
+    header, *rows = csv.reader(capsys.readouterr().out.splitlines())
+    assert header == ["question", "value", "low_95", "high_95", "unbiased", "n", "source"]
+    assert [row[0] for row in rows] == questions
+    assert [float(row[1]) for row in rows] == values
+    assert main(["answer", "out", "mean:age", "quantile(.1,.9):age", "--format", "csv"]) == 2
+    assert main(["answer", "out", "mean:age", "sex = F", "--format", "csv"]) == 2
+    assert capsys.readouterr().err.count("one CSV table each") == 2
+
+
+def test_a_star_in_a_value_is_told_as_a_pattern(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert release("--mechanism", "laplace", "--insecure-seed", "1") == 0
+    assert main(["answer", "out", "city = 'U*'"]) == 2
+    assert "no category 'U*' (did you mean like 'U%'?)" in capsys.readouterr().err

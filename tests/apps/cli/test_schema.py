@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from towns import OPEN, frame
 
 from qrelease.apps.cli import main
@@ -342,3 +344,12 @@ def test_a_check_lists_all_that_is_refused_and_ends_with_1(towns, capsys):
     out = capsys.readouterr().out
     assert "'many' (1, first in record 3)" in out
     assert "'few' (1, first in record 7)" in out
+
+
+def test_a_draft_of_a_large_file_names_rows(tmp_path, capsys):
+    path = tmp_path / "people.parquet"
+    table = pa.table({"sex": ["F", "M"] * 30, "letter": [f"{i} " + "x" * (1 << 20) for i in range(60)]})
+    for rows, options, names in ((10, [], False), (60, [], True), (60, ["--rows", "20"], False)):
+        parquet.write_table(table.slice(0, rows), path, compression="none")
+        assert main(["schema", "draft", str(path), *options]) == 0
+        assert ("by --rows 100000, is usually enough" in capsys.readouterr().err) == names
