@@ -32,7 +32,7 @@ from qrelease.queries.workload import Workload
 from qrelease.release import checksums, writer
 from qrelease.release.curator import Curator, Paid, measured_by, releases_in_rho
 from qrelease.release.frames import Frame
-from qrelease.release.manifest import with_id
+from qrelease.release.manifest import check_stored, with_id
 from qrelease.release.reader import load as load_release
 from qrelease.release.release import Release
 
@@ -230,12 +230,12 @@ class Synthesizer:
                 with writer.new_folder(self.folder) as part:
                     paid = self._paid(curator, table, mechanism, cost, entropy)
                     with elapsed("fitting"):
-                        release = paid.release()
+                        release = self.release_ = paid.release()
+                    check_stored(release.synopsis)
                     writer.save(release, part)
                     hashes = checksums.read_hashes(part)
                     paid.complete(release, self.folder, hashes)
                 paid.finish(release, hashes)
-                self.release_ = release
         self._kind = _kind(frame)
         self.notes_ = self.release_.notes
         return self
@@ -369,7 +369,7 @@ class Synthesizer:
         # Of changed records it was told before the schema was learned, and of an equal charge where one paid for both.
         asked = self._workload(learned.domain)
         if learned.left is None and not changed_rows:
-            viewed.warn_of_equal(mechanism, asked, left)
+            viewed.warn_if_released_before(mechanism, asked, left)
         return viewed.pay(mechanism, asked, left, changed_rows=True, learned=learned)
 
     def _opened(self, closing: ExitStack) -> Ledger:

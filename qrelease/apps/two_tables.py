@@ -140,7 +140,7 @@ def release_linked(
         warnings.warn(notice, RowsChangedWarning, stacklevel=callers.level())
     if not (again or changed_rows or notices):
         for curator, asked, part in zip(curators, workloads, parts, strict=True):
-            curator.warn_of_equal(mechanism, asked, part)
+            curator.warn_if_released_before(mechanism, asked, part)
     payments = [
         curator.payment(mechanism, asked, part, again=again, changed_rows=True)
         for curator, asked, part in zip(curators, workloads, parts, strict=True)

@@ -95,7 +95,7 @@ def how_to_ask_for_period(attribute: Attribute, text: str) -> str:
     first, last = f"{text}-01" if month else f"{text}-01-01", f"{text}-{monthrange(year, month or 12)[1]}"
     last = last if month else f"{text}-12-31"
     name = name_text(attribute.name)
-    return f"; for all of {text} write {name} in {first}..{last}, for what was before {name} < {first}"
+    return f"; for all of {text} write {name} in {first}..{last}, and for earlier dates {name} < {first}"
 
 
 def several_words(attribute: Attribute, text: str) -> str:

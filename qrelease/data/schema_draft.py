@@ -57,7 +57,7 @@ from qrelease.data.persons_draft import LEAST_RECORDS, SharedValues, persons_nam
 from qrelease.data.scales_draft import scale_of, unanswered
 from qrelease.data.schema import MAX_LEARNED_CATEGORIES, edges_of
 from qrelease.data.sources.dialect import Dialect
-from qrelease.data.sources.encoding import INDEX_IS_NOT_READ, Reader, told_of_index
+from qrelease.data.sources.encoding import UNREAD_INDEX, Reader, told_of_index
 from qrelease.data.sources.files import has_first_line, open_reader
 from qrelease.data.sources.frames import FrameReader
 from qrelease.data.spelling import Unreadable
@@ -302,7 +302,7 @@ def drafted(
     several = [] if person is not None else ["", *_MANY_RECORDS, *_may_be_persons(columns, shared)]
     cautions = ["", *CAUTION.format(first.doubt).splitlines()] if first.doubt else []
     differing = [] if person is None else _differing(columns, shared, person)
-    unread = [INDEX_IS_NOT_READ.format(name) for name in reader.index] if isinstance(reader, FrameReader) else []
+    unread = [UNREAD_INDEX.format(name) for name in reader.index] if isinstance(reader, FrameReader) else []
     found = _document(reader.path.name, columns, rows, person, [*cautions, *several], differing, dependencies, unread)
     return replace(found, doubted=first.doubt)
 
@@ -960,12 +960,13 @@ def _propose_single_numbers(entry: Table, column: _Column, step: int) -> int:
     points = (last - first) // step + 1
     if points > _MAX_WHOLE_CATEGORIES:
         _say_clipped(entry)
-    else:  # they may be codes, of which another one is no nearest
+    else:  # these may be codes, for which a nearest number means nothing
         told = (
-            "any other number, as a larger one next month, stops a release: give the limits that are possible, or add"
+            "a release stops at any other number, as at a larger one next month: widen the limits to all that is"
+            " possible, or add"
         )
         entry.add(tomlkit.comment(told))
-        entry.add(tomlkit.comment('outside = "clip", by which it counts as the nearest'))
+        entry.add(tomlkit.comment('outside = "clip", which counts it as the nearest'))
     return points
 
 
@@ -1004,11 +1005,12 @@ def _say_of_dates(entry: Table, column: _Column, bins: Mapping[str, Any]) -> Non
     last = bins["stop"] - timedelta(days=1)
     if any(place.denominator != 1 for place in places):
         step = "hour" if all((place * 24).denominator == 1 for place in places) else "minute"
-        entry.add(tomlkit.comment("the time of day is cut off: to keep it for synthetic records, add"))
+        entry.add(tomlkit.comment("the time of day is cut off: to have it in synthetic records, add"))
         entry.add(tomlkit.comment(f'within = [{bins["start"]}, {last}] and step = "{step}"'))
     cells = len(edges_of(dict(bins), "date")) - 1
     if cells > _MANY_DATES:
-        entry.add(tomlkit.comment(f"{cells} cells are many: for fewer, and less noise in each, write for example"))
+        told = f"{cells} cells are many: for fewer, each with more records and the same noise, write for example"
+        entry.add(tomlkit.comment(told))
         entry.add(tomlkit.comment(tomlkit.dumps({"bins": _inline(_coarser(bins))}).strip()))
 
 

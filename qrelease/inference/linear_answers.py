@@ -105,6 +105,7 @@ def _combined(asked: Group, measurements: Sequence[Measurement], axes: Axes, dom
     inverse = np.linalg.pinv(precision / scale, rcond=TOLERANCE, hermitian=True) / scale
     estimates = inverse @ weighted
     order = min(m.noise.order for m in measurements)  # 1, where some noise is of a Laplace law
+    grid = max(m.noise.unit for m in measurements) / 2  # as `Noise.half_width` has it
     values, widths = [], []
     where = _cells_of(asked.axes, axes, domain)
     for block in query_rows(asked.queries):
@@ -114,5 +115,5 @@ def _combined(asked: Group, measurements: Sequence[Measurement], axes: Axes, dom
         follows = off <= TOLERANCE * np.maximum(np.linalg.norm(rows, axis=1), 1)
         values.append(np.where(follows, rows @ estimates, np.nan))
         spread = np.maximum((solved * rows).sum(axis=1), 0)
-        widths.append(np.where(follows, half_widths(spread, order), np.nan))
+        widths.append(np.where(follows, half_widths(spread, order) + grid, np.nan))
     return np.concatenate(values), np.concatenate(widths)

@@ -143,7 +143,7 @@ class Prediction:
     def briefly(self, fewer: float = 1.0) -> str:
         """The mechanism and its error; that of many empty cells says little, so what share of records it is, too.
 
-        fewer  how many records there are, over how many it was predicted for
+        fewer  how many records there seem to be, over how many the error was predicted for: at most 1
         """
         share = (
             ""

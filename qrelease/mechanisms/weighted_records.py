@@ -152,8 +152,8 @@ class FittedRecords:
     0.2 of the rest measures that agreement. The others are T rounds, T = 1.5 g^0.4, or 3.5 g^0.2 where all pairs
     are known, with g = n√ρ of the noisy number n of records. `SELECTION_SHARE` = 0.1 of a round selects, 0.9 measures.
 
-    *One after another, under ε*: 0.2 ε measures the columns, and T = √(nε/(2c)) rounds are made, where c is the number
-    of cells of a marginal that count. Each measures all cells of one with discrete Laplace noise.
+    *One after another, under ε*: 0.2 ε measures the columns, and T = √(0.8 nε/(2c)) rounds are made, where c is the
+    number of cells of a marginal that count. Each measures all cells of one with discrete Laplace noise.
 
     *The score* of a marginal is Σ max(|x - y| - 0.8 √(2/π) d, 0) over its cells, x the records, y what is known of
     them and d the deviation that a measurement would leave, times how many of the asked marginals contain it. The

@@ -315,19 +315,19 @@ MOST_TIMES: Final = 10**9
 """The most that `times_left` counts to."""
 
 FIXED_ORDER: Final = (
-    "a charge in rho is taken from what is left at an order that was fixed at the first of them, and what was spent is"
-    " told at the best order, so that spent and left come to less than the total"
+    "spent and left come to less than the total: charges in rho are added up at one Rényi order, fixed by the first of"
+    " them, while spent is shown at the order that is best now"
 )
 """Why what was spent and what is left may come to less than a total: said where they do."""
 
-LESS: Final = f"left is what can still be bought: {FIXED_ORDER}"
+ACCOUNT_NOTE: Final = f"left is what can still be bought; {FIXED_ORDER}"
 """The same beside an account."""
 
 
 def note_of(total: Cost, gone: Cost | None, left: Cost | None) -> str:
-    """`LESS` where what was spent and what is left come to less than a total by more than is rounded; else empty."""
+    """`ACCOUNT_NOTE` where spent and left come to less than a total by more than is rounded; else empty."""
     parts = [0.0 if cost is None else _first(cost) for cost in (gone, left)]
-    return LESS if math.fsum(parts) < (1 - NEGLIGIBLE_SHARE) * _first(total) else ""
+    return ACCOUNT_NOTE if math.fsum(parts) < (1 - NEGLIGIBLE_SHARE) * _first(total) else ""
 
 
 def out_of_reach(total: Cost, tally: Tally) -> float:
@@ -380,18 +380,20 @@ def _refusal(total: Cost, tally: Tally, cost: Cost) -> tuple[str, str]:
     gone, less = spent(total, tally), asked_at_most(total, tally, cost)
     advice = f"{less}, or raise" if less else "nothing is left unless you raise"
     requested = cost.rounded()
-    if isinstance(cost, ZCDP) and isinstance(total, ApproxDP):  # two numbers of other kinds tell nobody which is more
-        raised = increase(total, tally, cost)
-        takes = [f"{name}={six_digits(value)}" for name, value in raised.items()] if raised else []
-        requested = f"{requested}, which takes {', '.join(takes) or 'a delta, none is left'}"
-    facts = f"budget exceeded: total {total}; spent {gone.rounded() if gone else nothing}; requested {requested}"
     left = remaining(total, tally)
-    if note_of(total, gone, left):  # else these numbers seem to leave enough
-        takes_left, room = "", room_of(total, left)
-        if isinstance(cost, ZCDP) and tally.account:
-            takes_left = f", and it takes epsilon={six_digits(float(tally.account.order * _exact(cost.rho)))} of that"
-        facts = f"{facts}; left {room or nothing}{takes_left}: {FIXED_ORDER}"
-    return facts, f"{advice} the total"
+    is_less = note_of(total, gone, left)  # what is left is told, as spent and total seem to leave enough
+    if is_less and isinstance(cost, ZCDP) and tally.account:
+        takes = six_digits(float(tally.account.order * _exact(cost.rho)))
+        requested = f"{requested}, which needs epsilon={takes} of what is left"
+    elif isinstance(cost, ZCDP) and isinstance(total, ApproxDP):  # numbers of two kinds tell nobody which is more
+        raised = increase(total, tally, cost)
+        parts = [f"{name}={six_digits(value)}" for name, value in raised.items()] if raised else []
+        requested = f"{requested}, which takes {', '.join(parts) or 'a delta, none is left'}"
+    known = f"budget exceeded: total {total}; spent {gone.rounded() if gone else nothing}"
+    if not is_less:
+        return f"{known}; requested {requested}", f"{advice} the total"
+    room = room_of(total, left) or nothing
+    return f"{known}; left {room}; requested {requested} ({FIXED_ORDER})", f"{advice} the total"
 
 
 def asked_at_most(total: Cost, tally: Tally, cost: Cost) -> str:

@@ -282,11 +282,13 @@ class Curator:
         return self._rows
 
     def _warn(self, cost: Cost, key: str | None = None, *, changed_rows: bool = False, fits: bool = True) -> None:
-        """Before the charge, so that who makes errors of warnings is charged nothing; not of a charge that is refused.
+        """Give the warnings that belong before a charge: who turns warnings into errors is then charged nothing.
 
-        key           of the charge; of one that was made already nothing is said of its cost
+        Raises `BudgetExceeded` before any of them where the cost does not fit.
+
+        key           of the charge; one that was made already costs nothing, and nothing is said of its cost
         changed_rows  that nothing is said of the records
-        fits          whether the ledger must hold the cost now
+        fits          whether the ledger must hold all of the cost now
         """
         known = self._ledger.knows(key)
         if not known:
@@ -304,21 +306,23 @@ class Curator:
                 stacklevel=callers.level(),
             )
 
-    def _warn_of_equal(self, key: str, cost: Cost) -> None:
-        """Before the charge of a release that was finished before, as a cell of a notebook is soon run twice.
+    def _warn_if_released_before(self, key: str, cost: Cost) -> None:
+        """Warn of the charge of a release that was finished before, as a cell of a notebook is soon run twice.
 
-        Not of one that goes on, nor of other records, of which `_warn` tells.
+        Not of one that was cut off and goes on, nor where the records are others, of which `_warn` tells.
         """
         if not key.endswith(" 1") and not self._ledger.knows(key) and self.notice is None:
             warnings.warn(
-                f"the ledger has a release of these arguments from these records already, and {cost} is charged once"
-                " more: one that is kept, by release.save(folder) or Synthesizer(folder=...), is taken from there for"
-                " free",
+                f"the ledger has a release with these arguments already: {cost} is charged once more. If that was from"
+                " the same records, use it for free where it was kept: by release.save(folder) and qr.load(folder), or"
+                " by qr.Synthesizer(..., folder=folder)",
                 stacklevel=callers.level(),
             )
 
-    def warn_of_equal(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> None:
-        """Warn where a release of these arguments was made from these records, so that another is a charge of its own.
+    def warn_if_released_before(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> None:
+        """Warn, before the charge, that a release with these arguments was made already: it is charged once more.
+
+        Not where the records are known to be others.
 
         `release` and `pay` do this by themselves, before their charge.
 
@@ -329,7 +333,7 @@ class Curator:
         """
         mechanism, workload = measured_by(mechanism, workload)
         if self._resumable(mechanism):
-            self._warn_of_equal(self._release_key(mechanism, workload, cost), cost)
+            self._warn_if_released_before(self._release_key(mechanism, workload, cost), cost)
 
     def learn(self, cost: Cost, *, again: bool = False, changed_rows: bool = False) -> Learned:
         """Complete a schema that leaves bins or categories open, for one charge.
@@ -454,7 +458,7 @@ class Curator:
         whole: Cost = cost.whole if isinstance(cost, learning.OneAccount) else cost
         self._warn(whole, key, changed_rows=changed_rows)
         if key is not None and mechanism is not None and not (again or changed_rows):
-            self._warn_of_equal(key, whole)
+            self._warn_if_released_before(key, whole)
         self._table.check_bounded()
         rows = self._fingerprint()
         parts = learning.column_costs(self.domain, cost)
@@ -542,8 +546,7 @@ class Curator:
             The k queries to answer. Numbers, as `Workload.means` makes them, need `NumberSums`, or `Auto`, which spends
             half of the cost on them. Without counts beside them, those of their groups are answered.
         cost : PureDP, ApproxDP or ZCDP
-            What it may cost; all of it is charged. Of an ε above 20 a `WeakCostWarning` tells before that, where the
-            ledger is a file or on a server and the noise no insecure seed's.
+            What it may cost; all of it is charged.
         again : bool
             A new charge in any case. By default one with the same arguments that was cut off after its charge is
             resumed, also where records have changed since, for a second charge would tell that some did: what was drawn
@@ -697,7 +700,7 @@ class Curator:
         key = self._release_key(mechanism, workload, cost, again=again) if resumable else None
         self._warn(cost, key, changed_rows=changed_rows)
         if key is not None and not (again or changed_rows):
-            self._warn_of_equal(key, cost)
+            self._warn_if_released_before(key, cost)
         self._table.check_bounded()
         rows = self._fingerprint()
         learned = self._learned_before()  # by now, as a ledger may be damaged
@@ -750,25 +753,6 @@ class Curator:
         """
         mechanism, workload = measured_by(mechanism, workload)
         return self._resumable(mechanism) and self._ledger.knows(self._release_key(mechanism, workload, cost))
-
-    def has_released(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> bool:
-        """Whether a release of these arguments was finished, so that the same once more is a charge of its own.
-
-        Parameters
-        ----------
-        mechanism, workload, cost
-            As in `release`.
-
-        Returns
-        -------
-        bool
-            Whatever the records were. False where one that was cut off is gone on with, and where `has_paid` always is.
-        """
-        mechanism, workload = measured_by(mechanism, workload)
-        if not self._resumable(mechanism):
-            return False
-        key = self._release_key(mechanism, workload, cost)
-        return not key.endswith(" 1") and not self._ledger.knows(key)
 
     def check(self, mechanism: Mechanism, workload: Workload | NumberWorkload, cost: Cost) -> None:
         """Raise what `release` would raise of these arguments before its charge; nothing is charged or drawn.

@@ -76,13 +76,13 @@ def _packages() -> Mapping[str, str]:
     return {name: version(name) for name in ("qrelease", "numpy", "numba", "cryptography")}
 
 
-def check_stored(synopsis: Synopsis) -> None:
-    """Raise `InvalidInput` for a synopsis of one's own whose description is of no kind that can be read again.
+def why_unreadable(synopsis: Synopsis) -> str:
+    """Why nothing could read a synopsis of one's own again, from its description; empty where it can be read.
 
     Those of the package can be, and are not described a second time.
     """
     if type(synopsis).__module__.startswith("qrelease."):
-        return
+        return ""
     try:
         described: object = synopsis.to_json()
         json.dumps(described, allow_nan=False)
@@ -90,7 +90,13 @@ def check_stored(synopsis: Synopsis) -> None:
         why = f"this version knows no synopsis of type {kind!r}"
     except (TypeError, ValueError) as error:
         kind, why = None, f"what its to_json gives is no JSON: {error}"
-    if kind not in SYNOPSES:
+    return "" if kind in SYNOPSES else why
+
+
+def check_stored(synopsis: Synopsis) -> None:
+    """Raise `InvalidInput` for a synopsis of one's own that nothing could read again."""
+    why = why_unreadable(synopsis)
+    if why:
         raise InvalidInput(
             f"a release whose synopsis is {kind_of(synopsis)} cannot be saved, as nothing could read it again: {why};"
             " let the mechanism return what qr.fitted or qr.WeightedRecords makes, or do not save the release"

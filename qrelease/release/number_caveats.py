@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from qrelease._util import callers
 from qrelease.errors import InvalidInput, ModelAloneWarning
 from qrelease.queries.measures import needs_of
-from qrelease.release.unmeasured import what_is_apart
+from qrelease.release.unmeasured import unlinked_columns
 
 if TYPE_CHECKING:
     from qrelease.queries.numeric import NumericQuestion
@@ -62,7 +62,7 @@ def _of_lines(sources: Sequence[str], source: str, told: str) -> str:
 
 def _of_model(release: Release, question: NumericQuestion) -> str:
     """That a model says something, and what it does not know of how the columns depend on each other."""
-    lacking = what_is_apart(release, question.axes)
+    lacking = unlinked_columns(release, question.axes)
     return f"no interval: the model alone says this, and it may be far off{f' ({lacking})' if lacking else ''}"
 
 

@@ -114,8 +114,22 @@ def _possible(found: GroupNumbers) -> GroupNumbers:
     """
     if found.question.kind not in ("sum", "count"):
         return found  # others are already
-    value, low, high = (np.clip(part, *found.question.limits) for part in (found.value, found.low, found.high))
+    value, low, high = _within(found, *found.question.limits)
     return replace(found, value=value, low=low, high=high, apart=found.unbiased_ends)
+
+
+def _within(found: GroupNumbers, least: float, most: float) -> tuple[Floats, Floats, Floats]:
+    """The values and their intervals between these limits.
+
+    An interval that noise moved beyond a limit altogether begins there, as wide as half of it was: of no width it would
+    say that nothing else is possible.
+    """
+    half = (found.high - found.low) / 2
+    value, low, high = (np.clip(part, least, most) for part in (found.value, found.low, found.high))
+    with np.errstate(invalid="ignore"):
+        high = np.where(found.high <= least, np.minimum(least + half, most), high)
+        low = np.where(found.low >= most, np.maximum(most - half, least), low)
+    return value, low, high
 
 
 def number_tables(release: Release) -> Iterator[NumberTable]:
@@ -600,7 +614,7 @@ def percent_of_total(release: Release, found: GroupNumbers) -> GroupNumbers:
         shares = _of_sums(summed.shares())
         if not all(map(np.isinf, question.limits)):  # parts of a total of one sign
             ends = shares.unbiased_ends
-            value, low, high = (np.clip(part, 0.0, 100.0) for part in (shares.value, shares.low, shares.high))
+            value, low, high = _within(shares, 0.0, 100.0)
             shares = replace(shares, value=value, low=low, high=high, apart=ends)
         return replace(shares, bounded=only_bounds(shares.low, shares.high, (0.0, 100.0)))
     if question.kind == "sum" and question.values.low.min() < 0:

@@ -9,7 +9,7 @@ _PARAMETERS: Mapping[str, str] = {
     "table": "only mechanisms that give a synthetic table were taken into account",
     "error": "error of unbiased answers, before the fit, records (root mean square)",
     "to_choose": "to choose the mechanism",
-    "predicted_for": "records that errors were predicted for, about",
+    "predicted_for": "about how many records the errors were predicted for",
     "no_table": "why there is no synthetic table",
     "counted_with_sums": "numbers of the measurements that were drawn with the sums",
 }

@@ -52,7 +52,7 @@ def weakness(release: Release) -> list[str]:
     return told
 
 
-def rounds_left(release: Release) -> list[str]:
+def ended_early(release: Release) -> list[str]:
     """That iterative construction ended long before its last round, and what it used of the cost; nothing of others.
 
     All that it says follows from the manifest: its measurements, `parameters` and `spends`.
@@ -66,11 +66,12 @@ def rounds_left(release: Release) -> list[str]:
         return []
     counting, rounds = sum(drawn[:counts]), sum(drawn[counts:])
     used = 100 * (counting + rounds) / (counting + rounds / made * most)
-    nothing = release.parameters.get("promise", {}).get("error") is None
+    is_unbounded = release.parameters.get("promise", {}).get("error") is None
     return [
-        f"it ended after {made:,} of at most {most:,} rounds, as the noisy answer was near that of the model, and used"
-        f" {used:.2g} % of its cost, all of which was charged{nothing * ', and promises nothing of its error'}: each"
-        " draw has the noise of a part for all rounds, and a larger alpha has fewer; mwem uses all of its cost"
+        f"it ended after {made:,} of at most {most:,} rounds, because the model's answer was near the noisy one. It"
+        f" used {used:.2g} % of its cost, all of which was charged{is_unbounded * ', and no bound on its error holds'}."
+        f" The cost is divided among all {most:,} rounds, so each draw has much noise: a larger alpha divides it among"
+        " fewer, and mwem uses all of it"
     ]
 
 

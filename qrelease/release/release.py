@@ -33,9 +33,9 @@ from qrelease.release.checksums import sign as sign_sums
 from qrelease.release.error_bars import measured_answers, published
 from qrelease.release.few_records import few_records
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
-from qrelease.release.manifest import versions
+from qrelease.release.manifest import check_stored, versions
 from qrelease.release.number_caveats import warn_of_model
-from qrelease.release.promise import rounds_left, weakness
+from qrelease.release.promise import ended_early, weakness
 from qrelease.release.published_counts import PublishedCounts, as_cell, with_numbers
 from qrelease.release.report.page import html
 from qrelease.release.schema_cost import SchemaCost
@@ -152,7 +152,7 @@ class Release:
         measured by more than its noise, why error bars may be wider than the table is long, and that iterative
         construction ended before its last round.
         """
-        said = [*weakness(self), *rounds_left(self), *(what_records_lack(self) if self.has_table else ())]
+        said = [*weakness(self), *ended_early(self), *(what_records_lack(self) if self.has_table else ())]
         if isinstance(self.synopsis, Fitted) and self.synopsis.misfit > MISSED:
             said.append(
                 f"the synthetic records differ from what was measured by {self.synopsis.misfit:.3g} times its noise:"
@@ -882,6 +882,7 @@ class Release:
             file that holds no key, and for a synopsis of one's own class that `qrelease.load` could not read again.
         """
         writer.check_format(format)
+        check_stored(self.synopsis)
         key = None if sign is None else private_key(Path(sign))
         if weighted:
             writer.check_weighted(self.domain)

@@ -44,7 +44,7 @@ def what_records_lack(release: Release) -> tuple[str, ...]:
     return (*told, *release.about_bins, *_about_limits(release))
 
 
-def what_is_apart(release: Release, axes: Axes) -> str:
+def unlinked_columns(release: Release, axes: Axes) -> str:
     """What the model does not know of how some columns depend on each other, in words; empty where they were linked.
 
     Columns that were each measured together with a third one are: the model has what these say of each other.

@@ -52,7 +52,6 @@ from qrelease.release.manifest import (
     MANIFEST,
     NUMBERS,
     VALUES,
-    check_stored,
     set_apart,
     with_date,
 )
@@ -193,10 +192,8 @@ def save(
     answers   whether the answers are written, by default where they are at most `MAX_ANSWERS`
     format    of both tables
 
-    Returns which files there are not, and why: a table that is too large takes nothing else with it. Raises
-    `InvalidInput`, before anything is written, for a synopsis of one's own that could not be read again.
+    Returns which files there are not, and why: a table that is too large takes nothing else with it.
     """
-    check_stored(release.synopsis)
     left_out = {}
     synthetic = folder / f"synthetic.{format}"
     why_none = _write_records(release, synthetic, rows, weighted)

@@ -255,7 +255,7 @@ def test_a_cell_that_is_run_twice_is_told_before_it_pays_twice(tmp_path):
     with qr.Ledger.open(tmp_path / "people.ledger", qr.PureDP(1.0)) as ledger, warnings.catch_warnings():
         warnings.simplefilter("error")
         model = qr.Synthesizer(epsilon=0.25, ledger=ledger, schema=SCHEMA, mechanism=qr.MaxEnt()).fit(FRAME)
-        with pytest.raises(UserWarning, match=r"these records already, and epsilon=0\.25 is charged once more"):
+        with pytest.raises(UserWarning, match=r"these arguments already: epsilon=0\.25 is charged once more"):
             model.fit(FRAME)
         with pytest.raises(qr.RowsChangedWarning):
             model.fit(FRAME.head(500))

@@ -440,7 +440,7 @@ WORDS = Domain(
         ("signed = =>1", "did you mean signed = '=>1'?"),
         (
             "signup in 2022",
-            "for all of 2022 write signup in 2022-01-01..2022-12-31, for what was before signup < 2022-01-01",
+            "for all of 2022 write signup in 2022-01-01..2022-12-31, and for earlier dates signup < 2022-01-01",
         ),
         (
             "signup < 1990",

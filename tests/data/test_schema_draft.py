@@ -771,7 +771,7 @@ def test_a_draft_says_that_times_of_day_are_cut_off_and_how_to_keep_them():
     hours = pd.date_range("2020-03-01 06:00", periods=500, freq="73h")
     text = draft(pd.DataFrame({"when": hours}))
     lines = proposed(text, "when")
-    assert "the time of day is cut off: to keep it for synthetic records, add" in lines
+    assert "the time of day is cut off: to have it in synthetic records, add" in lines
     (told,) = (line for line in lines if line.startswith("within = "))
     assert told == 'within = [2020-01-01, 2024-12-31] and step = "hour"'
     domain = reviewed_with(text, *told.split(" and "))
@@ -785,7 +785,7 @@ def test_a_draft_says_that_times_of_day_are_cut_off_and_how_to_keep_them():
 def test_a_draft_says_that_a_number_beyond_single_cells_stops_a_release():
     text = draft(pd.DataFrame({"rooms": [1, 2, 3, 4, 5] * 100}))
     lines = proposed(text, "rooms")
-    assert any("as a larger one next month, stops a release" in line for line in lines)
+    assert any("as at a larger one next month" in line for line in lines)
     later = pd.DataFrame({"rooms": [6, 2]})
     with pytest.raises(InvalidInput, match="6"):
         Table.from_frame(later, reviewed_with(text))
@@ -802,7 +802,7 @@ def test_a_draft_says_that_a_number_beyond_single_cells_stops_a_release():
 def test_a_draft_proposes_coarser_bins_for_many_cells_of_dates(days, wanted, cells):
     text = draft(pd.DataFrame({"born": days.normalize()}))
     lines = proposed(text, "born")
-    assert any("cells are many: for fewer, and less noise in each" in line for line in lines)
+    assert any("cells are many: for fewer, each with more records" in line for line in lines)
     coarse = next(line for line in lines if line.startswith("bins = ") and wanted in line)
     domain = reviewed_with(text, coarse, instead="bins = ")
     assert len(domain["born"].edges) - 1 == cells

@@ -70,15 +70,15 @@ def test_a_refusal_after_a_raise_says_what_is_left_and_why_it_is_not_enough() ->
     with pytest.raises(BudgetExceeded) as error:
         after(budget, tally, cost)
     found = re.search(
-        r"; spent epsilon=(\S+), delta=\S+; requested rho=2e-06, which takes epsilon=(\S+), delta=0;"
-        r" left epsilon=(\S+), delta=0, and it takes epsilon=(\S+) of that: (.*) \(ask for",
+        r"; spent epsilon=(\S+), delta=\S+; left epsilon=(\S+), delta=0;"
+        r" requested rho=2e-06, which needs epsilon=(\S+) of what is left \((.*)\) \(ask for",
         str(error.value),
     )
     assert found, error.value
-    gone, takes, left, of_left = (float(part) for part in found.groups()[:4])
-    assert gone + takes < 0.2
-    assert left < of_left
-    assert found[5] == FIXED_ORDER
+    gone, left, needs = (float(part) for part in found.groups()[:3])
+    assert gone + left < 0.2
+    assert left < needs
+    assert found[4] == FIXED_ORDER
 
 
 def test_a_refusal_where_no_delta_is_left_says_what_fits_without_one() -> None:

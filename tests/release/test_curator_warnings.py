@@ -25,7 +25,7 @@ def ledger(tmp_path):
 
 def test_a_release_that_was_made_before_warns_before_it_is_charged_again(ledger):
     release(ledger)
-    with pytest.raises(UserWarning, match=r"these records already, and epsilon=0\.25 is charged once more") as told:
+    with pytest.raises(UserWarning, match=r"these arguments already: epsilon=0\.25 is charged once more") as told:
         release(ledger)
     assert not isinstance(told.value, qr.RowsChangedWarning)
     assert ledger.spent == QUARTER

@@ -24,7 +24,7 @@ from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 from qrelease.release.few_records import few_records
 from qrelease.release.report.page import html
-from qrelease.release.unmeasured import unmeasured_sets, what_is_apart, what_records_lack
+from qrelease.release.unmeasured import unlinked_columns, unmeasured_sets, what_records_lack
 
 
 def test_columns_that_were_counted_apart_are_said_to_be_independent():
@@ -41,13 +41,14 @@ def test_columns_that_were_counted_apart_are_said_to_be_independent():
 def test_some_columns_are_independent_in_a_model_where_nothing_links_them():
     pairs = released(Laplace(), asked=Workload.marginals(PEOPLE, [["sex", "age"], ["grade"]]))
     apart = ": not counted together, and so independent of each other in the model"
-    assert what_is_apart(pairs, (0, 1)) == ""
-    assert what_is_apart(pairs, (0, 2)) == f"sex; grade{apart}"
-    assert what_is_apart(pairs, (0, 1, 2)) == f"sex, age; grade{apart}"
+    assert unlinked_columns(pairs, (0, 1)) == ""
+    assert unlinked_columns(pairs, (0, 2)) == f"sex; grade{apart}"
+    assert unlinked_columns(pairs, (0, 1, 2)) == f"sex, age; grade{apart}"
     linked = released(Laplace(), asked=Workload.marginals(PEOPLE, [["sex", "age"], ["age", "grade"]]))
-    assert what_is_apart(linked, (0, 2)) == ""
+    assert unlinked_columns(linked, (0, 2)) == ""
     assert (
-        what_is_apart(released(Laplace(), asked=Workload.marginals(PEOPLE, [["sex"]])), (0, 2)) == f"sex; grade{apart}"
+        unlinked_columns(released(Laplace(), asked=Workload.marginals(PEOPLE, [["sex"]])), (0, 2))
+        == f"sex; grade{apart}"
     )
 
 
@@ -122,7 +123,7 @@ def test_marginals_of_which_a_single_number_was_measured_are_not_taken_for_measu
     known = [{*m.group.axes} for m in found.measurements if m.group.axes and m.group.axes not in single]
     pair = next(axes for axes in single if not any({axes[0]} < axes_of for axes_of in known))
     names = found.domain.names
-    assert what_is_apart(found, pair) == (
+    assert unlinked_columns(found, pair) == (
         f"{names[pair[0]]}; {names[pair[1]]}: of how they depend on each other a single number was measured"
     )
 

@@ -84,25 +84,25 @@ def _last_price(ledger: Ledger) -> Cost | None:
 def _tell_answers(ledger: Ledger, name: str) -> None:
     """On standard error: about how many answers a budget buys, and how much of it cannot be used, where that is so.
 
-    The first answers to an analyst take more of an (ε, δ) than later ones, so that it is no quotient.
+    It is not the budget divided by the price: of an (ε, δ), the first answers take more than later ones.
     """
     analysts, price = Analysts(ledger), _last_price(ledger)
     if price is None:
         said = (
-            "how many answers that buys depends on the server's alpha and on how many records there are: `qrelease"
-            " serve` prints what one costs, and /v1/budget has the number for each analyst, as `answers`"
+            "how many answers the budget buys depends on the server's alpha and on how many records there are:"
+            " `qrelease serve` prints what one costs, and `answers` in /v1/budget is the number for each analyst"
         )
     else:
         count = analysts.times_left(name, price)
         said = (
-            f"about {count:,} new answer{'' if count == 1 else 's'} at what the last one here cost, {told(price)}, can"
-            " still be bought of that; /v1/budget has the present number, as `answers`"
+            f"the budget still buys about {count:,} new answer{'' if count == 1 else 's'}, at the price of the last one"
+            f" here, {told(price)}; `answers` in /v1/budget is the present number"
         )
     unused = analysts.out_of_reach(name)
     if unused:
         said += (
-            f"; about epsilon={unused:.2g} of it cannot be used: charges in rho add up at an order that was fixed at"
-            " the first of them, for the budget as it was"
+            f"; about epsilon={unused:.2g} of it cannot be used: charges in rho are added up at a Rényi order that was"
+            " fixed by the first of them, for the budget as it was"
         )
     print(f"{name}: {said}", file=sys.stderr)
 

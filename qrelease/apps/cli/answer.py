@@ -159,7 +159,8 @@ def _answer(arguments: argparse.Namespace) -> None:
     as_one = arguments.format == "csv" and len(queries) > 1
     if as_one and len(queries) != len(conditions) and not all(map(_is_one_row, queries)):
         raise InvalidInput(
-            "numbers by group are one CSV table each, as are conditions: ask for one at a time, or for --format json"
+            "one CSV table cannot hold several questions with groups, nor numbers and conditions together: ask for one"
+            " at a time, or for --format json"
         )
 
     def answered(query: NumericQuestion | str) -> Any:

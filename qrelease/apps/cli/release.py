@@ -757,7 +757,14 @@ def _paid(
 
 def _saved(release: Release, folder: Path, out: Path, arguments: argparse.Namespace) -> dict[str, str]:
     from qrelease.release import writer
+    from qrelease.release.manifest import why_unreadable
 
+    why = why_unreadable(release.synopsis)
+    if why:  # it is paid for, and its answers can be used
+        print(
+            f"qrelease: warning: no command can read {out} again, as `answer` and `verify` would: {why}",
+            file=sys.stderr,
+        )
     try:
         return writer.save(
             release,

@@ -30,7 +30,7 @@ from qrelease.apps.cli.shared import (
 )
 from qrelease.errors import InvalidInput
 
-_LARGE: Final = 50 << 20  # bytes of a file
+_LARGE_FILE: Final = 50 << 20  # bytes of a file
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +100,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def _is_large(place: object) -> bool:
     """Whether a draft of a whole file takes a minute or so."""
-    return isinstance(place, str | os.PathLike) and os.path.isfile(place) and os.path.getsize(place) > _LARGE
+    return isinstance(place, str | os.PathLike) and os.path.isfile(place) and os.path.getsize(place) > _LARGE_FILE
 
 
 def _draft(arguments: argparse.Namespace) -> None:

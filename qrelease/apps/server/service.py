@@ -100,7 +100,7 @@ def _so_far(taken: float, found: int, done: int, questions: Sequence[Question | 
     )
 
 
-ANSWERS_LEFT: Final = "the number to look at is `answers`, about how many more answers what is left buys"
+ANSWERS_LEFT: Final = "see `answers`: about how many more answers can be bought with what is left"
 """What the note of an account says after why its numbers do not add up."""
 
 _NO_ROOM: Final = f"your requests fill the {MAX_STORED_BYTES:,} bytes that are kept; only known answers are given"

@@ -235,12 +235,13 @@ def found_columns(reader: Reader, domain: Domain) -> list[str]:
     return [given[name.strip()] for name in domain.names]
 
 
-INDEX_IS_NOT_READ = "the index {!r} is not read: reset_index() makes it a column"
+UNREAD_INDEX = "the index {!r} is not read: reset_index() makes it a column"
+"""What is said of a named index of a data frame."""
 
 
 def told_of_index(reader: Reader, column: str) -> str:
     """What is said of a column that a source lacks, where it is the index of a data frame; else nothing."""
-    return f"; {INDEX_IS_NOT_READ.format(column)}" if column in getattr(reader, "index", ()) else ""
+    return f"; {UNREAD_INDEX.format(column)}" if column in getattr(reader, "index", ()) else ""
 
 
 def person_column(reader: Reader, column: str) -> str:

@@ -103,7 +103,7 @@ class Audit:
             f"  its probability: at least {self.low:.4g} on the {self.favours} input,"
             f" at most {self.high:.4g} on the {other}"
             + (f"\n  inputs: {self.inputs}" if self.inputs else "")
-            + ("" if self.convicted else "\n  this is about these two inputs alone: others may tell more")
+            + ("" if self.convicted else "\n  this holds for these two inputs only: another pair may show a violation")
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -110,8 +110,8 @@ class Select:
     ----------
     choice
         `group`: a whole marginal (or another family), by the L1 distance of all its answers, over how far one record
-        can move it, less what noise alone would make of it (McKenna, Miklau & Sheldon 2022); `query`: a single query,
-        by its distance (Hardt, Ligett & McSherry 2012).
+        can move it, less what noise alone would make of it (McKenna, Mullins, Sheldon & Miklau 2022); `query`: a
+        single query, by its distance (Hardt, Ligett & McSherry 2012).
     rule
         `exponential` (Dwork & Roth 2014, §3.4) or `permute-and-flip` (McKenna & Sheldon 2020): never worse under pure
         ε, but without the exponential mechanism's credit under zCDP.
@@ -127,8 +127,8 @@ class Select:
 
     References
     ----------
-    Dwork & Roth 2014, §3.4; Hardt, Ligett & McSherry 2012; McKenna & Sheldon 2020, *Permute-and-flip*; McKenna, Miklau
-    & Sheldon 2022, *AIM*.
+    Dwork & Roth 2014, §3.4; Hardt, Ligett & McSherry 2012; McKenna & Sheldon 2020, *Permute-and-flip*; McKenna,
+    Mullins, Sheldon & Miklau 2022, *AIM*.
 
     Examples
     --------

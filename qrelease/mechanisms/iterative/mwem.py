@@ -105,7 +105,7 @@ class MWEM:
     References
     ----------
     Hardt, Ligett & McSherry 2012, *A simple and practical algorithm for differentially private data release*, for the
-    mechanism; McKenna, Miklau & Sheldon 2022, *AIM*, for the score of a group; McKenna & Sheldon 2020,
+    mechanism; McKenna, Mullins, Sheldon & Miklau 2022, *AIM*, for the score of a group; McKenna & Sheldon 2020,
     *Permute-and-flip*; Cesar & Rogers 2021, *Bounding, concentrating, and truncating*, for √(8ρ).
 
     Examples

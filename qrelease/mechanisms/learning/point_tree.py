@@ -44,8 +44,8 @@ _PIECES_A_PART = 8
 bins a quarter as many would do; but the pieces are the shape within the bins as well, and only where there are more of
 them than bins does that come near the records (heaps at full hours, gaps). No piece costs any ε."""
 
-_CUT_FOR_NOTHING = 0.1
-"""How many parts that have nobody are expected to be cut, of those that are looked at, at most."""
+_EXPECTED_FALSE_CUTS = 0.1
+"""How many empty parts are expected to be cut, of all that are looked at."""
 
 _ROOT = float("inf")
 _LEAST_VARIANCE = 2.0**-40  # where there is next to no noise: what is divided by it stays finite
@@ -266,10 +266,10 @@ def _clear(scale: float, looked_at: int) -> float:
 
     Laplace noise of scale b is above it with probability 1/(10k), and Gaussian noise of the same variance with no more
     for k of 3 and more: so of parts that nobody is in about a tenth of one is expected to be cut, however many are
-    looked at (for Laplace noise what the universal threshold of Donoho & Johnstone 1994 is for Gaussian noise). A part
-    that is cut for nothing draws bins to where there are no records, and with each of them noise of the release.
+    looked at (for Laplace noise what the universal threshold of Donoho & Johnstone 1994 is for Gaussian noise). A cut
+    of an empty part puts bins where there are no records, and each of these adds noise to the release.
     """
-    return scale * math.log(looked_at / _CUT_FOR_NOTHING / 2)
+    return scale * math.log(looked_at / _EXPECTED_FALSE_CUTS / 2)
 
 
 def _counts(part: Part) -> int:

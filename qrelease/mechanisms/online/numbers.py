@@ -470,12 +470,9 @@ class Families:
         parts = [slack] if (steps >= 0).all() or (steps <= 0).all() else [slack * is_before, slack * ~is_before]
         return [(float(part.max()), part / part.max()) for part in parts if part.any()]
 
-    def note(self, value: float, low: float, high: float) -> str:
+    def note(self, low: float, high: float) -> str:
         """What is noted of an answer between these ends."""
-        if only_bounds(np.array(low), np.array(high), self.question.limits):
-            return ONLY_BOUNDS
-        is_cut = self.question.kind == "sum" and abs((high - value) - (value - low)) > 1e-9 * (high - low)
-        return CUT if is_cut else ""
+        return ONLY_BOUNDS if only_bounds(np.array(low), np.array(high), self.question.limits) else ""
 
     def texts(self) -> list[str]:
         """The question about each group alone."""
@@ -526,6 +523,7 @@ class _Linear:
 
     def __init__(self, session: AnsweringSession, families: Families, purse: Purse | None) -> None:
         self._session, self._families, self._asked = session, families, _Asked(session, purse)
+        self._cut = np.zeros(families.question.groups, np.bool_)  # whose interval ends at what is possible
 
     def answers(self) -> list[NumberAnswer]:
         makers: dict[str, Callable[[], tuple[Floats, Floats, Floats]]] = {
@@ -538,9 +536,10 @@ class _Linear:
         value, low, high = makers[self._families.question.kind]()
         cost, source = self._asked.cost, self._asked.source
         rows = zip(self._families.texts(), value.tolist(), low.tolist(), high.tolist(), strict=True)
+        notes = [self._families.note(*ends) or CUT * is_cut for *ends, is_cut in zip(low, high, self._cut, strict=True)]
         return [
-            NumberAnswer(*row, source, cost if i == 0 else None, note=self._families.note(*row[1:]))
-            for i, row in enumerate(rows)
+            NumberAnswer(*row, source, cost if i == 0 else None, note=note)
+            for i, (row, note) in enumerate(zip(rows, notes, strict=True))
         ]
 
     def _numbers(self, family: CanonicalGroup) -> tuple[Floats, Floats, Floats]:
@@ -586,6 +585,7 @@ class _Linear:
             off = self._off(1)
             low, high = low - off, high + off
         least, most = self._possible_sums()
+        self._cut = (low < least) | (high > most)
         return np.clip(total, least, most), np.clip(low, least, most), np.clip(high, least, most)
 
     def _possible_sums(self) -> tuple[Floats, Floats]:
@@ -655,7 +655,8 @@ class _Quantiles:
     """Quantiles by halving, of all groups at once."""
 
     def __init__(self, session: AnsweringSession, families: Families, purse: Purse) -> None:
-        self._session, self._families, self._asked = session, families, _Asked(session, purse)
+        self._session, self._families, self._purse = session, families, purse
+        self._asked = _Asked(session, purse)
         self._counted: list[tuple[Ints, Floats, Floats]] = []
 
     def answers(self) -> list[NumberAnswer]:
@@ -695,8 +696,13 @@ class _Quantiles:
         return _values(answers), np.array([a.error for a in answers])
 
     def _bought(self, family: CanonicalGroup) -> tuple[Floats, Floats] | None:
-        """The same, bought if need be; None where no budget, or not what is left of the quote, holds that."""
+        """The same, bought if need be; None where no budget, or not what is left of the quote, holds that.
+
+        That is looked at first: a sparse vector, which others paid for and which gives few answers, is not asked about
+        what nobody can pay for.
+        """
         try:
+            self._session.quotes([family], self._purse)
             return self._asked.values(family)
         except (BudgetExceeded, StreamHalted):  # what was found holds without them
             return None
@@ -707,7 +713,7 @@ class _Quantiles:
         for counted in self._counted:
             ends.take(*counted)
         ends.narrow(self._known, cells)
-        ends.narrow(self._bought, cells, only_bounds=True)
+        ends.narrow(self._bought, cells, only_open_sides=True)
         return np.minimum(ends.low, cells), np.maximum(ends.high, cells)
 
 
@@ -736,33 +742,37 @@ class _QuantileEnds:
         self._below, self._upto = p * fewest - 1, np.minimum(p * most + 1, most)
         self.low = np.zeros(len(n), np.int64)
         self.high = np.full(len(n), families.cells - 1)
-        self._asked = np.zeros(len(n), np.int64)
+        self._last_asked = np.zeros(len(n), np.int64)
 
     def take(self, upto: Ints, running: Floats, error: Floats) -> None:
         """Learn how many records, (groups,), are in the cells up to one, and how far off that may be."""
-        self._asked = upto
+        self._last_asked = upto
         is_above = (running + error <= self._below) | (running + error < 1)
         self.low = np.where(is_above, np.maximum(self.low, upto + 1), self.low)
         self.high = np.where(running - error >= self._upto, np.minimum(self.high, upto), self.high)
 
     def narrow(
-        self, ask: Callable[[CanonicalGroup], tuple[Floats, Floats] | None], found: Ints, *, only_bounds: bool = False
+        self,
+        ask: Callable[[CanonicalGroup], tuple[Floats, Floats] | None],
+        found: Ints,
+        *,
+        only_open_sides: bool = False,
     ) -> None:
         """Ask for more such numbers, by halving, below the cells that were found and from them on.
 
-        ask          answers to a family and how far off they may be; None ends it
-        found        the cells, (groups,)
-        only_bounds  only for the sides of groups on which nothing is ruled out yet
+        ask              answers to a family and how far off they may be; None ends it
+        found            the cells, (groups,)
+        only_open_sides  only for the sides of groups on which nothing is ruled out yet
         """
         for is_low in (True, False):
             first, last = (self.low, found) if is_low else (found, self.high)
             while True:
                 is_open = first < last
-                if only_bounds:
+                if only_open_sides:
                     is_open &= (self.low == 0) if is_low else (self.high == self._families.cells - 1)
                 if not is_open.any():
                     break
-                middle = np.where(is_open, (first + last) // 2, self._asked)  # of others a number that is known
+                middle = np.where(is_open, (first + last) // 2, self._last_asked)  # of others a number that is known
                 answers = ask(self._families.prefixes(middle))
                 if answers is None:
                     break

@@ -92,7 +92,7 @@ def test_it_is_told_about_how_many_answers_a_budget_buys(folder: Path, capsys: p
     assert main(["analyst", "add", "ada", "--ledger", "l", "--epsilon", "0.05", "--delta", "1e-9"]) == 0
     out, err = capsys.readouterr()
     assert len(out.split()) == 1
-    assert "ada: how many answers that buys depends on the server's alpha" in err
+    assert "ada: how many answers the budget buys depends on the server's alpha" in err
     assert "/v1/budget has the number for each analyst, as `answers`" in err
     with Ledger.open(folder / "l") as ledger:
         session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(), cap)
@@ -105,7 +105,7 @@ def test_it_is_told_about_how_many_answers_a_budget_buys(folder: Path, capsys: p
         with Ledger.open(folder / "l") as ledger:
             analysts = Analysts(ledger)
             count = analysts.times_left("bob", price)
-            assert f"bob: about {count:,} new answer" in err
+            assert f"bob: the budget still buys about {count:,} new answer" in err
             assert ("cannot be used" in err) == (command[0] == "raise")
             with analysts.account("bob") as account:
                 for _ in range(count):

@@ -28,7 +28,7 @@ from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP
 from qrelease.privacy.analysts import MAX_STORED_BYTES, Analysts, Revoked
 from qrelease.privacy.costs import six_digits
-from qrelease.privacy.filters import LESS
+from qrelease.privacy.filters import ACCOUNT_NOTE
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_store import row_digest
 from qrelease.queries.classes import Conjunctions
@@ -191,7 +191,7 @@ def test_a_quote_says_what_it_takes_of_the_budget_in_the_budgets_terms(path):
             account = ada.get("/v1/budget").json["analyst"]
             after = account["spent"]
             assert after["epsilon"] + account["left"]["epsilon"] < 0.999 * account["total"]["epsilon"]
-            assert account["note"] == f"{LESS}; {ANSWERS_LEFT}"  # as a stranger adds them up
+            assert account["note"] == f"{ACCOUNT_NOTE}; {ANSWERS_LEFT}"  # as a stranger adds them up
             assert "docs/" not in account["note"]
             assert quote["takes"] == pytest.approx({k: after[k] - before[k] for k in after}, abs=1e-15)
             assert [*quote["cost"]] == ["rho"]

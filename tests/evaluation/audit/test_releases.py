@@ -370,7 +370,7 @@ def test_a_table_of_ones_own_is_compared_with_its_neighbours(neighbours):
     assert many.convicted == (neighbours is Neighbours.ADD_REMOVE)  # elsewhere the number of records is public
     assert "of 10 records; the worst of" in many.inputs
     assert "with age = " in many.inputs
-    assert "this is about these two inputs alone" in str(few)
+    assert "this holds for these two inputs only" in str(few)
     wrong = broken.Overspending(Laplace(), 4)
     assert audit_mechanism(wrong, ONE, neighbours, table=ages, **effort).convicted
 
