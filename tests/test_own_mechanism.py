@@ -151,6 +151,17 @@ def test_a_synopsis_that_could_not_be_read_again_is_not_saved(tmp_path):
     with pytest.raises(qr.InvalidInput, match=r"Estimated cannot be saved.*no synopsis of type 'estimated cells'"):
         release.save(tmp_path / "out")
     assert not list(tmp_path.iterdir())
+    synthesizer = qr.Synthesizer(
+        mechanism=own_bars.Doubling(),
+        workload=workload,
+        rho=0.01,
+        schema=domain,
+        ledger=qr.Ledger.open(None, cost),
+        folder=tmp_path / "out",
+    )
+    with pytest.raises(qr.InvalidInput, match="Estimated cannot be saved"):
+        synthesizer.fit(random_table(domain, 500, 0))
+    assert synthesizer.release_.answer("age in {1, 2, 7}").error > 0  # it was paid for
 
     class NoJson(own_bars.Estimated):
         """Its description is no JSON."""

@@ -186,8 +186,9 @@ def explained(parameters: Mapping[str, Any], *, briefly: bool = False) -> str:
     found = [Prediction(**p) for p in parameters["predictions"]]
     if briefly:
         fewer = 1.0
-        if "records" in parameters and "predicted_for" in parameters:  # a small table has fewer than were planned for
-            fewer = min(max(parameters["records"], 1.0) / parameters["predicted_for"], 1.0)
+        known = parameters.get("records")  # None of a mechanism that counts none
+        if known is not None and "predicted_for" in parameters:  # a small table has fewer than were planned for
+            fewer = min(max(known, 1.0) / parameters["predicted_for"], 1.0)
         return next(f"chosen {p.briefly(fewer)}" for p in found if p.mechanism == parameters["chosen"])
     lines = [f"{'chosen' if p.mechanism == parameters['chosen'] else 'not'} {p}" for p in found]
     return "\n".join([*lines, *([f"to choose: {parameters['to_choose']}"] if "to_choose" in parameters else [])])

@@ -233,8 +233,10 @@ def test_no_sum_is_beyond_what_its_columns_bounds_allow():
             found = release.table("sum:delay by carrier", **options)
             assert (found[["value", "low_95", "high_95"]].fillna(0) >= 0).all(axis=None), options
             assert (found.value <= found.high_95 + 1e-9).all()
+            assert (found.high_95 > found.low_95).dropna().all(), options  # also where noise moved it below 0
         found = released(POINTS, seed, rho=0.0005).table("count by carrier", cumulative=True)
         assert (found[["value", "low_95", "high_95"]] >= 0).all(axis=None)
+        assert (found.high_95 > found.low_95).all()
         curator = qr.Curator(table_of(below, codes), qr.Ledger.open(None, qr.ZCDP(0.0005)), Entropy.insecure(seed))
         cost, workload = qr.ZCDP(0.0005), qr.Workload.marginals(below, 2)
         found = curator.release(qr.Gaussian(), workload, cost).table("sum:loss by carrier")

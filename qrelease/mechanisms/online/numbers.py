@@ -536,7 +536,10 @@ class _Linear:
         value, low, high = makers[self._families.question.kind]()
         cost, source = self._asked.cost, self._asked.source
         rows = zip(self._families.texts(), value.tolist(), low.tolist(), high.tolist(), strict=True)
-        notes = [self._families.note(*ends) or CUT * is_cut for *ends, is_cut in zip(low, high, self._cut, strict=True)]
+        notes = [
+            self._families.note(*ends) or CUT * is_cut
+            for *ends, is_cut in zip(low, high, self._cut.tolist(), strict=True)
+        ]
         return [
             NumberAnswer(*row, source, cost if i == 0 else None, note=note)
             for i, (row, note) in enumerate(zip(rows, notes, strict=True))
@@ -673,7 +676,7 @@ class _Quantiles:
                 rank = float(off[group] + p * error[group])
                 named = f"quantile({p!r}){text[text.index(':') :]}"
                 is_open = low == 0 < cell or cell < high == self._families.cells - 1
-                note = self._families.note(*ends) or (ONE_END if is_open else "")
+                note = self._families.note(*ends[1:]) or (ONE_END if is_open else "")
                 answers.append(NumberAnswer(named, *ends, source, None if answers else cost, rank, note))
         return answers
 

@@ -165,6 +165,36 @@ def test_a_quantile_that_a_near_count_was_decided_by_has_two_sides_or_says_that_
     assert 0 < above < 6
 
 
+class Watched:
+    """A session; `unpaid` has the families that it is asked for and that nobody can pay for."""
+
+    def __init__(self, session):
+        self.session, self.unpaid = session, []
+
+    def __getattr__(self, name):
+        return getattr(self.session, name)
+
+    def answers(self, family, purse=None):
+        try:
+            return self.session.answers(family, purse)
+        except BudgetExceeded:
+            self.unpaid.append(family)
+            raise
+
+
+def test_no_more_is_asked_for_the_ends_of_a_quantile_than_can_be_paid():
+    """A sparse vector, which others paid for, would be asked before the purse says that it does not hold the cost."""
+    domain, notes = Domain.coded({"age": 16}), []
+    codes = np.concatenate([np.arange(3_000) % 4, 4 + np.arange(3_000) % 12])
+    question = NumericQuestion.parse(domain, "median:age")
+    for seed in range(6):
+        with opened(MECHANISM, neighbours=SWAP, table=table_of(domain, codes[:, None]), seed=seed) as session:
+            watched = Watched(session)
+            notes += [numbers.answer(watched, question)[0].note for _ in range(2)]
+            assert not watched.unpaid
+    assert ONE_END in notes  # so that there was more to be asked for
+
+
 @pytest.mark.parametrize("neighbours", [SWAP, ADD])
 @pytest.mark.parametrize("edges", [(0, 10, 5_000, 100_000), (-100_000, -5_000, 0, 10)])
 def test_no_sum_is_beyond_what_its_columns_bounds_allow(edges, neighbours):

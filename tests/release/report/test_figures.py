@@ -43,6 +43,9 @@ def test_answers_without_a_table_are_drawn_as_far_as_they_go():
     few = Page(html(released(Laplace(), Workload.marginals(PEOPLE, [["sex", "grade"]]), PureDP(1.0))))
     assert few.tags["svg"] == 2 + 1
     assert "1 further columns are not drawn" in few.text
-    none = Page(html(released(Laplace(), Workload.ranges(PEOPLE, "grade"), PureDP(1.0))))
+    ranges = Page(html(released(Laplace(), Workload.ranges(PEOPLE, "grade"), PureDP(1.0))))
+    assert ranges.tags["svg"] == 1  # the column itself, which follows from its ranges
+    first = np.eye(1, PEOPLE["grade"].size)
+    none = Page(html(released(Laplace(), Workload.vectors(PEOPLE, first, ["grade"]), PureDP(1.0))))
     assert none.tags["svg"] == 0
     assert "The columns" not in none.text
