@@ -93,7 +93,7 @@ def test_it_is_told_about_how_many_answers_a_budget_buys(folder: Path, capsys: p
     out, err = capsys.readouterr()
     assert len(out.split()) == 1
     assert "ada: how many answers the budget buys depends on the server's alpha" in err
-    assert "/v1/budget has the number for each analyst, as `answers`" in err
+    assert "`answers` in /v1/budget is the number for each analyst" in err
     with Ledger.open(folder / "l") as ledger:
         session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(), cap)
         session.answer("sex = F")
