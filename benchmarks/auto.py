@@ -141,7 +141,7 @@ class Releases:
         return float(np.mean(self.found))
 
     @property
-    def compared(self) -> float:
+    def penalised_l1(self) -> float:
         """The same, as it is compared: 5 % more where there is no table."""
         return self.l1 * (1 if why_no_table(CONTENDERS[self.name], self.workload) is None else WITHOUT_TABLE)
 
@@ -155,11 +155,11 @@ def released(name: str, table: Table, workload: Workload, cost: Cost, seeds: int
     return made
 
 
-def compared(found: Sequence[Releases], chosen: Releases) -> float:
+def regret_of(found: Sequence[Releases], chosen: Releases) -> float:
     """The regret of the choice, when it and what seems to be better were run often enough."""
     while True:
-        least = min(found, key=lambda each: each.compared)
-        regret = chosen.compared / least.compared
+        least = min(found, key=lambda each: each.penalised_l1)
+        regret = chosen.penalised_l1 / least.penalised_l1
         if regret <= MEDIAN or min(len(least.found), len(chosen.found)) >= MOST_RELEASES:
             return max(regret, 1.0)
         for each in (least, chosen):
@@ -179,7 +179,7 @@ def rows(name: str, table: Table, cost: Cost, seeds: int) -> list[Row]:
                 found.append((prediction, released(prediction.mechanism, table, workload, spent, seeds)))
     releases = [each for _, each in found]
     chosen = next((r for r in releases if r.name == choice.mechanism.name and r.cost == choice.cost), None)
-    regret = None if chosen is None else compared(releases, chosen)
+    regret = None if chosen is None else regret_of(releases, chosen)
     made = []
     for prediction, each in found:
         epsilon, delta = float(each.cost.to_json()["epsilon"]), float(each.cost.to_json().get("delta", 0.0))

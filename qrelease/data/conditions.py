@@ -32,7 +32,7 @@ _ONES = re.compile("1+")
 _PERIOD = re.compile(r"([1-9]\d{3})(?:-(0[1-9]|1[0-2]))?")  # a year, or a month of one
 _TRUTHS = ("true", "false")  # one value each, as records are read, in capitals or not: see `spelling.meaning`
 _MAX_COMPARED = 1 << 12  # categories that are compared with the words of a condition
-_MAX_BEGIN = 256  # characters of it
+_MAX_BEGIN = 256  # characters of a condition, in which a category of several words is looked for
 _MOST_LISTED = 30  # categories of which a message names all
 _FEW_LISTED = 8  # those near a text, or the first, that it names of more
 
@@ -92,8 +92,8 @@ def how_to_ask_for_period(attribute: Attribute, text: str) -> str:
     if period is None:
         return ""
     year, month = int(period[1]), int(period[2] or 0)
-    first, last = f"{text}-01" if month else f"{text}-01-01", f"{text}-{monthrange(year, month or 12)[1]}"
-    last = last if month else f"{text}-12-31"
+    first = f"{text}-01" if month else f"{text}-01-01"
+    last = f"{text}-{monthrange(year, month)[1]}" if month else f"{text}-12-31"
     name = name_text(attribute.name)
     return f"; for all of {text} write {name} in {first}..{last}, and for earlier dates {name} < {first}"
 

@@ -6,6 +6,7 @@ What is found is read off private data. That no record contradicts it does not m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final, final
 
 import numpy as np
@@ -16,7 +17,7 @@ MAX_VALUES: Final = 100
 
 _MAX_COLUMNS = 256
 _MIN_RECORDS = 20  # for each value of the first column, in the mean: of fewer the columns may go together by chance
-_FIRST = 1000  # records of some, in which most columns of many values have too many already
+_TRIED_FIRST = 1000  # records: a column of many values mostly has too many within these already
 _UNSEEN = 255  # in place of a code
 
 
@@ -56,13 +57,11 @@ class Dependencies:
         size = len(columns[0]) if columns else 0
         coded = np.zeros((len(columns), size), np.uint8)
         for axis in [*self._codes]:
-            for text in columns[axis][:_FIRST]:
-                self._codes[axis][text]
-            if len(self._codes[axis].values_seen) > MAX_VALUES:  # then the others need no code
-                del self._codes[axis], self._following[axis]
-                continue
-            coded[axis] = np.fromiter(map(self._codes[axis].__getitem__, columns[axis]), np.uint8, size)
-            if len(self._codes[axis].values_seen) > MAX_VALUES:
+            code, known = self._codes[axis].__getitem__, self._codes[axis].values_seen
+            first = [*map(code, columns[axis][:_TRIED_FIRST])]
+            if len(known) <= MAX_VALUES:  # else the others need no code
+                coded[axis] = np.fromiter(chain(first, map(code, columns[axis][_TRIED_FIRST:])), np.uint8, size)
+            if len(known) > MAX_VALUES:
                 del self._codes[axis], self._following[axis]
         self._records += size
         looked_at = np.isin(np.arange(len(columns)), [*self._codes])

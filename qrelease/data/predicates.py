@@ -52,11 +52,11 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
-_WORDS = {"&": "and", "|": "or", "!": "not", "~": "not"}
-"""What is written in place of signs of other languages."""
+_WORD_FOR = {"&": "and", "|": "or", "!": "not", "~": "not"}
+"""The word that is written here for a sign of other languages."""
 
-_SIGNS = {("=", ">"): ">=", ("=", "<"): "<=", ("<", ">"): "!=", ("==", "="): "="}
-"""The same of two signs that are none together."""
+_SIGN_FOR = {("=", ">"): ">=", ("=", "<"): "<=", ("<", ">"): "!=", ("==", "="): "="}
+"""The sign that is written here for two that other languages have."""
 
 _MAX_SHOWN = 60  # characters of a list in a message
 
@@ -280,7 +280,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 def _instead(text: str, start: int) -> str:
     """What is written here in place of a character that other languages have; empty for others."""
-    if word := _WORDS.get(text[start]):
+    if word := _WORD_FOR.get(text[start]):
         return f"; write {word}"
     inside, bracket, _ = text[start + 1 :].partition("]")
     if text[start] not in "[]":
@@ -358,8 +358,8 @@ class _Parser:
         if self.last is None:
             return ""
         attribute, _, position = self.last
-        meant = conditions.several_words(attribute, self.text[position - 1 :])
-        return f": did you mean {quoted(meant)}? A value of several words goes in quotes" if meant else ""
+        category = conditions.several_words(attribute, self.text[position - 1 :])
+        return f": did you mean {quoted(category)}? A value of several words goes in quotes" if category else ""
 
     def _condition(self, depth: int) -> _Node:
         clauses = [self._clause(depth)]
@@ -414,8 +414,8 @@ class _Parser:
         operator = self._take("=", "==", "!=", "<", "<=", ">", ">=")
         signs = operator or "", self.now[1]
         joined = self.now[0] == "sign" and self.now[2] == before + len(signs[0])
-        if joined and (meant := _SIGNS.get(signs)) and not self._about_quotes(attribute):
-            raise InvalidInput(f"condition, position {before}: {''.join(signs)} is no comparison: write {meant}")
+        if joined and (sign := _SIGN_FOR.get(signs)) and not self._about_quotes(attribute):
+            raise InvalidInput(f"condition, position {before}: {''.join(signs)} is no comparison: write {sign}")
         if operator in ("=", "==", "!="):
             cells = self._cells(start, conditions.equal_to, attribute, self._value(attribute))
             return cells ^ conditions.everything(attribute) if operator == "!=" else cells

@@ -184,7 +184,7 @@ class Unreadable(str):
 
 @final
 class Absent(str):
-    """The empty text of a value that is missing, null or NaN, and no text."""
+    """The empty text that stands for a missing value, null or NaN, to tell it from an empty text in the data."""
 
     __slots__ = ()
 

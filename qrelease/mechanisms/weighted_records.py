@@ -147,13 +147,16 @@ class FittedRecords:
     *At once* the residuals of all subsets of the marginals are measured, as by `MaxEnt`. Under add-remove a hundredth
     of the budget (`COUNT_SHARE`) counts the records first.
 
-    *One after another, under ρ*: `SINGLES_SHARE` = 0.35 of what is left measures the columns, unless all pairs are
-    measured at once, of which columns and the agreement of signs get 0.05 each; where pairs are not, `SIGNS_SHARE` =
-    0.2 of the rest measures that agreement. The others are T rounds, T = 1.5 g^0.4, or 3.5 g^0.2 where all pairs
-    are known, with g = n√ρ of the noisy number n of records. `SELECTION_SHARE` = 0.1 of a round selects, 0.9 measures.
+    *One after another, under ρ*: where not all pairs of columns are measured beforehand, `SINGLES_SHARE` = 0.35 of what
+    is left measures each column, and `SIGNS_SHARE` = 0.2 of the rest how often the signs of two columns agree: each
+    cell of a column has the sign + or -. Where all pairs are, 0.05 of their share measures the columns first
+    (`COLUMNS_SHARE`), and 0.05 of what then remains the signs (`PAIRED_SIGNS_SHARE`). What is left is spent in T
+    rounds, T = 1.5 g^0.4, or 3.5 g^0.2 where all pairs are known, with g = n√ρ of the noisy number n of records.
+    `SELECTION_SHARE` = 0.1 of a round selects, 0.9 measures.
 
     *One after another, under ε*: 0.2 ε measures the columns, and T = √(0.8 nε/(2c)) rounds are made, where c is the
-    number of cells of a marginal that count. Each measures all cells of one with discrete Laplace noise.
+    median over the pairs of the number of cells that hold most records (`expected_errors.UNEVEN`). Each round measures
+    all cells of one marginal with discrete Laplace noise.
 
     *The score* of a marginal is Σ max(|x - y| - 0.8 √(2/π) d, 0) over its cells, x the records, y what is known of
     them and d the deviation that a measurement would leave, times how many of the asked marginals contain it. The

@@ -100,9 +100,9 @@ def _shown(column: Any) -> list[str]:
     import pyarrow as pa
 
     kind, types = column.type, pa.types
-    single = (types.is_integer, types.is_string, types.is_large_string, types.is_dictionary, types.is_float32)
-    others = (types.is_float64, types.is_decimal128, types.is_date, types.is_timestamp, types.is_boolean)
-    if not any(holds(kind) for holds in (*single, *others)):
+    texts = (types.is_string, types.is_large_string, types.is_dictionary, types.is_boolean)
+    numbers = (types.is_integer, types.is_float32, types.is_float64, types.is_decimal128)
+    if not any(holds(kind) for holds in (*texts, *numbers, types.is_date, types.is_timestamp)):
         return [shown(value) for value in column.to_pylist()]
     whole = column.combine_chunks()
     listed = whole if types.is_dictionary(kind) else whole.dictionary_encode()
