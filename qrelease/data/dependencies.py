@@ -57,11 +57,11 @@ class Dependencies:
         size = len(columns[0]) if columns else 0
         coded = np.zeros((len(columns), size), np.uint8)
         for axis in [*self._codes]:
-            code, known = self._codes[axis].__getitem__, self._codes[axis].values_seen
+            code, seen = self._codes[axis].__getitem__, self._codes[axis].values_seen
             first = [*map(code, columns[axis][:_TRIED_FIRST])]
-            if len(known) <= MAX_VALUES:  # else the others need no code
+            if len(seen) <= MAX_VALUES:  # else the others need no code
                 coded[axis] = np.fromiter(chain(first, map(code, columns[axis][_TRIED_FIRST:])), np.uint8, size)
-            if len(known) > MAX_VALUES:
+            if len(seen) > MAX_VALUES:
                 del self._codes[axis], self._following[axis]
         self._records += size
         looked_at = np.isin(np.arange(len(columns)), [*self._codes])
