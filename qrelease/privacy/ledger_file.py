@@ -27,6 +27,7 @@ from qrelease.privacy.ledger_tables import TABLES
 _APPLICATION, _FORMAT = 0x71724C67, 5  # "qrLg" and the version, in the header of the file
 _FORMAT_WITHOUT_FINGERPRINTS = 4  # the version that has all but these
 _LOG_PAGES = 2048  # of the write-ahead log, of 4 KiB and a head, that `LedgerFile.hurry` makes room for
+_HURRIED_COMMITS = 300  # of `hurry`, between two times that the log is taken over: some six pages each
 _PATIENCE = 1.0  # seconds for those who read the file as it was before, or take the log over themselves
 
 _HEAD = f"SELECT {', '.join(Head._fields)}, digest FROM head"  # noqa: S608
@@ -78,6 +79,7 @@ class LedgerFile:
     """
 
     _connection: sqlite3.Connection | None = None  # also of one whose making failed
+    _reader: sqlite3.Connection | None = None  # that keeps the log from being begun anew while it is taken over
     _pid = 0
 
     def __init__(self, path: Path | None) -> None:
@@ -86,6 +88,7 @@ class LedgerFile:
         self.guard = Guard()
         self.undone = 0
         self._hurried = False
+        self._commits = 0  # since the log was taken over
         self._held_up = False
         self._file = None if path is None else Path(os.path.realpath(path))  # SQLite keeps its log beside that
         self._identity: tuple[int, int] | None = None
@@ -159,8 +162,10 @@ class LedgerFile:
     def disconnect(self) -> None:
         """Let go of the file; the caller holds the lock."""
         if self._connection is not None and self._pid == os.getpid():
+            if self._reader is not None:
+                self._reader.close()
             self._connection.close()
-            self._connection = None
+            self._reader = self._connection = None
 
     def before_fork(self) -> None:
         """Let go of a file until the next use; what is in memory stays with the parent."""
@@ -172,7 +177,8 @@ class LedgerFile:
 
         The connection is never closed: SQLite would undo what the parent writes, in the memory that both share.
         """
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
+        for connection in (self._connection, self._reader):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
         if self._identity is not None:
             _lost.add(self._identity)
 
@@ -185,7 +191,7 @@ class LedgerFile:
 
         A log that grows takes two writes a commit, since the file system has to write down its new length. So it is
         made as long as it may get, by zeros behind its end, which SQLite takes for no frames and overwrites in time;
-        and what is in it goes over into the file itself in few of the commits, or better in a `tidy`: until then the
+        and what is in it goes over into the file itself after few of the commits, or better in a `tidy`: until then the
         file alone does not have it.
         """
         if self.path is None:
@@ -196,9 +202,7 @@ class LedgerFile:
             log.write(bytes(max(missing, 0)))
             log.flush()
             os.fsync(log.fileno())
-        with self._locked(), system_errors(self.path):
-            self._live().execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-            self._hurried = True
+        self._hurried = True
 
     def tidy(self) -> None:
         """Take over what is in the write-ahead log into the file, so that it need not be done while somebody waits."""
@@ -211,15 +215,38 @@ class LedgerFile:
         Nothing fails by it: what is not taken over for those who read, for those who write without a pause, or for a
         full disk, is durable in the log, and is taken over with the next commit. It waits for them once, and not again
         until they are gone.
+
+        Meanwhile a second connection reads. SQLite begins a log anew, from its first page, with the first commit after
+        all of it was taken over; if another process does so just when the log is taken over here, versions before
+        3.51.3 may note the commits that follow as taken over, and forget them ("WAL-reset bug", sqlite.org/wal.html).
+        While somebody reads from the log it is not begun anew; and if there was nothing to be read from it, nothing is
+        taken over while somebody reads.
         """
+        path = self.path
+        if path is None:
+            return
         until = time.monotonic() + (0.0 if self._held_up else _PATIENCE)
+        self._commits = 0
         with suppress(sqlite3.Error):
             while True:
-                busy, pages, taken = self._live().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-                self._held_up = bool(busy) or pages != taken
+                self._held_up = not self._checkpoint(path)
                 if not self._held_up or time.monotonic() > until:
                     return
                 time.sleep(0.002)
+
+    def _checkpoint(self, path: Path) -> bool:
+        """Whether all was taken over that was committed."""
+        connection = self._live()
+        if self._reader is None:
+            self._reader = _connect(path, "rw")
+        try:
+            self._reader.execute("BEGIN")
+            self._reader.execute("SELECT count(*) FROM sqlite_master").fetchall()  # it reads from here on
+            busy, pages, taken = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        finally:
+            if self._reader.in_transaction:
+                self._reader.execute("ROLLBACK")
+        return not busy and pages == taken
 
     def has(self, table: str) -> bool:
         """Whether there is a table of that name; inside a transaction."""
@@ -283,8 +310,10 @@ class LedgerFile:
             finally:
                 if self._pid == os.getpid() and connection.in_transaction:
                     connection.execute("ROLLBACK")
-            if write and self.path is not None and not self._hurried:
-                self._take_over()
+            if write:
+                self._commits += 1
+                if not self._hurried or self._commits >= _HURRIED_COMMITS:
+                    self._take_over()
 
     def _live(self) -> sqlite3.Connection:
         if self._closed:
@@ -345,6 +374,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         # FULL: a commit returns after its fsync. fullfsync: on macOS, after one that reaches the medium.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # see `LedgerFile._take_over`
     except BaseException:
         connection.close()
         raise

@@ -7,7 +7,6 @@ twice. So would it be over a network, where the memory that processes share is n
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -16,9 +15,6 @@ from typing import Final
 
 from qrelease._util.durable import file_identity
 from qrelease.errors import LedgerError
-
-PATIENCE: Final = 2.0
-"""Seconds for a creation that is at work to take its draft away."""
 
 NETWORK: Final = frozenset(
     [
@@ -58,8 +54,10 @@ def draft_of(path: Path) -> Path:
 
 
 def check_name(path: Path) -> None:
-    """Raise `LedgerError` if the file has a second name (a hard link); a creation that is at work is waited for."""
-    until = time.monotonic() + PATIENCE
+    """Raise `LedgerError` if the file has a second name (a hard link).
+
+    The draft of a creation that was killed before it took its draft away is no other name of a ledger: it is removed.
+    """
     while True:
         try:
             links = path.stat().st_nlink
@@ -68,19 +66,35 @@ def check_name(path: Path) -> None:
         if links <= 1:
             return
         others = list(_other_names(path))
-        if not others and path.exists() and path.stat().st_nlink < links:  # the draft was removed meanwhile
-            continue
-        drafts = [other for other in others if _is_draft(other, path)]
-        if not drafts or time.monotonic() > until:
+        removed = [other for other in others if _is_draft(other, path) and _removed(other)]
+        if not removed and not (not others and _links(path) < links):  # a creation at work may have removed its draft
             break
-        time.sleep(0.01)
-    if drafts:
-        raise LedgerError(f"ledger {path}: a creation that was killed left the draft {drafts[0]}; remove that file")
     named = ", ".join(map(str, others)) or "in another folder"
     raise LedgerError(
         f"ledger {path} has {links} names (hard links), the others {named}: what is charged under one would not be"
         " seen under another; leave one name"
     )
+
+
+def _links(path: Path) -> int:
+    """How many names a file has, 0 if it is gone."""
+    try:
+        return path.stat().st_nlink
+    except OSError:
+        return 0
+
+
+def _removed(draft: Path) -> bool:
+    """Whether a draft is taken away; one that has a log was used under its own name, and stays."""
+    if Path(f"{draft}-wal").exists():
+        return False
+    try:
+        draft.unlink(
+            missing_ok=True
+        )  # the creation, if it is at work, closed its draft before it gave it a second name
+    except OSError:
+        return False
+    return True
 
 
 def check_suffix(path: Path) -> None:

@@ -6,6 +6,7 @@ ledger is a file, or on a server; of one on a server writers are told now and th
 
 import os
 import random
+import re
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -80,7 +81,7 @@ def look(ledger: Ledger, key: str, journal: int) -> None:
 
 def broken_promises(place: str, journal: Path, generator: random.Random) -> list[str]:
     """What the ledger does not keep of what the journal says, after a round."""
-    lines = [line.split() for line in journal.read_text().splitlines()] if journal.exists() else []
+    lines = whole_lines(journal.read_text()) if journal.exists() else []
     shown: dict[str, set[str]] = {}
     for line in lines:
         if line[0] == "shown":
@@ -102,6 +103,12 @@ def broken_promises(place: str, journal: Path, generator: random.Random) -> list
     if time.monotonic() - started > 20:
         found.append("locked out")
     return found
+
+
+def whole_lines(text: str) -> list[list[str]]:
+    """The words of each line that was written whole: of a writer that is killed, a write may end where a page does."""
+    whole = re.compile(r"charged k\d+\n|shown k\d+ \w+\n")
+    return [line.split() for line in text.splitlines(keepends=True) if whole.fullmatch(line)]
 
 
 def _against_history(ledger: Ledger, charged: set[str]) -> list[str]:

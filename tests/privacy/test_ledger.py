@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from fractions import Fraction
@@ -743,6 +744,31 @@ def test_a_hurried_log_keeps_its_length_and_all_that_is_in_it(tmp_path):
         again.store.hurry()
         assert log.stat().st_size == length
         assert again.charge(PureDP(2.0**-10), "a query", "7").fresh is False
+
+
+@pytest.mark.parametrize("hurried", [False, True])
+def test_the_log_is_not_begun_anew_while_it_is_taken_over(tmp_path, hurried):
+    """SQLite before 3.51.3 could then forget what is committed next: its "WAL-reset bug"."""
+    path, log, kept = tmp_path / "people.ledger", tmp_path / "people.ledger-wal", []
+
+    def commit_too(statement: str) -> None:
+        if "wal_checkpoint" not in statement or len(kept) == 20:
+            return
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            before = log.read_bytes()[:24]  # its head, with two numbers that change where it is begun anew
+            other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            other.execute("UPDATE head SET rowid = rowid")
+            kept.append(log.read_bytes()[:24] == before)
+
+    with Ledger.open(path, PureDP(1.0)) as ledger:
+        if hurried:
+            ledger.store.hurry()
+        ledger.spent  # noqa: B018 - it is connected
+        ledger.store.database._connection.set_trace_callback(commit_too)
+        for i in range(330):
+            ledger.charge(PureDP(2.0**-10), "a query", str(i))
+        ledger.store.database._connection.set_trace_callback(None)
+    assert kept == [True] * 20
 
 
 def test_ctrl_c_at_any_line_into_a_transaction_leaves_a_ledger_that_works(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
-from ledger_promises import broken_promises, exhaust, write_forever
+from ledger_promises import broken_promises, exhaust, whole_lines, write_forever
 
 ROUNDS = 12  # that a ledger lasts
 
@@ -129,6 +129,11 @@ def test_no_promise_breaks_on_a_disk(disk: Path) -> None:
 
 def test_a_writer_that_shows_before_it_stores_is_found_out(memory_disk: Path) -> None:
     assert run(memory_disk, 60, 3, broken=True)["found"]
+
+
+def test_a_line_that_was_written_half_is_not_read() -> None:
+    text = "charged k5\ncharged k5shown k5 ab\nshown charged k7\nshown k7 ab\ncharged k53"
+    assert whole_lines(text) == [["charged", "k5"], ["shown", "k7", "ab"]]
 
 
 if __name__ == "__main__":

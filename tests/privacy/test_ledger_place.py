@@ -5,6 +5,7 @@ Processes are real ones, since SQLite keeps what two connections of one process 
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -89,27 +90,37 @@ def test_a_link_that_leads_elsewhere_by_now_is_noticed(path):
             ledger.charge(PureDP(0.5), "a")
 
 
-def test_the_draft_of_a_killed_creation_is_named(tmp_path):
-    """Killed after the draft got its name, and before it was taken away."""
+@pytest.fixture
+def draft(tmp_path):
+    """What a creation leaves that was killed after its draft became the ledger, and before it was taken away."""
     code = """
 import signal
-from qrelease.privacy import ledger_file
-ledger_file.sync_folder = lambda folder: None
-os.unlink = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+from pathlib import Path
+Path.unlink = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 Ledger.open(sys.argv[1], PureDP(1.0))
 """
-    code = code.replace("os.unlink = ", "from pathlib import Path\nPath.unlink = ")
     prelude = "import os, sys\nfrom qrelease.privacy.ledger import *\nfrom qrelease.privacy import *\n"
     path = tmp_path / "people.ledger"
     done = subprocess.run([sys.executable, "-c", prelude + code, str(path)], timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL
-    (draft,) = tmp_path.glob(".people.ledger.*.new")
-    with pytest.raises(LedgerError, match="a creation that was killed left the draft") as error:
-        Ledger.open(path)
-    assert str(draft) in str(error.value)
-    draft.unlink()
-    with Ledger.open(path) as ledger:
+    (found,) = tmp_path.glob(".people.ledger.*.new")
+    assert found.samefile(path)
+    return found
+
+
+def test_the_draft_of_a_killed_creation_is_removed(tmp_path, draft):
+    with Ledger.open(tmp_path / "people.ledger") as ledger:
         assert ledger.total == PureDP(1.0)
+        ledger.charge(PureDP(0.5), "a")
+    assert not draft.exists()
+
+
+def test_a_draft_that_was_used_as_a_ledger_is_another_name(tmp_path, draft):
+    """What was charged under it is in a log of its own."""
+    Path(f"{draft}-wal").touch()
+    with pytest.raises(LedgerError, match=re.escape(f"has 2 names (hard links), the others {draft}")):
+        Ledger.open(tmp_path / "people.ledger")
+    assert draft.exists()
 
 
 # --- mounts
