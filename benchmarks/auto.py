@@ -1,6 +1,6 @@
 """Whether `auto` predicts errors, and chooses as who knew them would.
 
-    python -m benchmarks.auto [--quick] [--data DIR] [--only TABLE] [--seeds N] [--json]
+    python -m benchmarks.auto [--quick] [--data DIR] [--only TABLE] [--seeds N] [--out FILE] [--json]
 
 All two- or three-way marginals of the bundled Adult table and, from DIR (as for `benchmarks.error`), of nltcs, br2000,
 titanic and acs, whole and in column subsets, of 1 000 records, 10 000, and all; at ε in {.03, .1, .3, 1, 3, 10}, with
@@ -9,9 +9,12 @@ the δ: noise is from fixed seeds, and protects nobody. The error of one release
 draws, by a third or more: where another mechanism seems to be clearly better than the choice, both are run again, up to
 24 times, as it may have been lucky.
 
-    delta             of what the mechanism spends
+    given, delta      the δ that `auto` was given, and that of what the mechanism spends
     told, real        the mean L1 distance of normalised marginals: what `auto` expects, and what n releases have
     regret            the real one of what `auto` chose over the least
+
+All of it takes many hours. With `--out` it may be stopped, and goes on later: each result is a line at the end of that
+file, what has lines there is not run again, and the verdict is on all that it has. Two runs may share the file.
 
 Of mechanisms without a table only those are rivals that beat the choice by 5 %, as `auto` prefers a table. Exit code 1
 where the median of the regrets is above 1.05, or one is above 1.25.
@@ -23,12 +26,14 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.keep import machine
 from qrelease.data.bundled import CATEGORICAL, adult
 from qrelease.data.table import Table
 from qrelease.errors import QReleaseError
@@ -72,6 +77,7 @@ class Row:
     columns: int
     records: int
     epsilon: float
+    given: float
     delta: float
     mechanism: str
     predicted: float | None
@@ -84,10 +90,9 @@ class Row:
     def __str__(self) -> str:
         told = f"{'-':>9}" if self.predicted is None else f"{self.predicted:9.4f}"
         regret = f"{'':8}" if self.regret is None else f"{self.regret:8.3f}"
-        return (
-            f"{self.table:9}{self.columns:4}{self.records:8}{self.epsilon:7g}{self.delta:8g} {self.mechanism:9}"
-            f"{told}{self.real:9.4f}{self.releases:4}{regret}{self.seconds:8.1f}{'  <' * self.chosen}"
-        )
+        asked = f"{self.table:9}{self.columns:4}{self.records:8}{self.epsilon:7g}{self.given:8g}"
+        found = f"{self.delta:8g} {self.mechanism:9}{told}{self.real:9.4f}{self.releases:4}{regret}{self.seconds:8.1f}"
+        return asked + found + "  <" * self.chosen
 
 
 @cache
@@ -183,7 +188,8 @@ def rows(name: str, table: Table, cost: Cost, seeds: int) -> list[Row]:
     made = []
     for prediction, each in found:
         epsilon, delta = float(each.cost.to_json()["epsilon"]), float(each.cost.to_json().get("delta", 0.0))
-        where = (name, len(table.domain), len(table), epsilon, delta, each.name)
+        given = float(cost.to_json().get("delta", 0.0))
+        where = (name, len(table.domain), len(table), epsilon, given, delta, each.name)
         told = prediction.l1 if each is chosen or each.cost == cost else None
         number = len(each.found)
         is_chosen = each is chosen
@@ -192,27 +198,53 @@ def rows(name: str, table: Table, cost: Cost, seeds: int) -> list[Row]:
     return made
 
 
-def main() -> int:
+def told_in(file: Path | None) -> list[Row]:
+    """The rows of a file of results, or of one that is not there yet."""
+    if file is None or not file.exists():
+        return []
+    known = {field.name for field in fields(Row)}
+    lines = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    return [Row(**{key: value for key, value in line.items() if key in known}) for line in lines]
+
+
+def keep(file: Path, made: Sequence[Row]) -> None:
+    """Write rows to the end of a file of results."""
+    about = {"version": f"qrelease {version('qrelease')}", "machine": machine()}
+    lines = [json.dumps(asdict(row) | about, ensure_ascii=False) + "\n" for row in made]
+    with file.open("a", encoding="utf-8") as kept:
+        kept.write("".join(lines))
+
+
+def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few tables, epsilon .1, 1 and 10, one seed")
     parser.add_argument("--data", type=Path, help="folder of NAME.csv.gz and NAME-domain.json")
     parser.add_argument("--only", choices=list(SUBSETS), help="one table")
     parser.add_argument("--seeds", type=int, help="releases of each; 3 by default, 1 with --quick")
+    parser.add_argument("--out", type=Path, help="a file of results to go on from, and to write to")
     parser.add_argument("--json", action="store_true", help="one object a line instead of a table")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     print("INSECURE: the noise is from fixed seeds, to be repeated; the tables are public", file=sys.stderr)
     subsets = {k: v for k, v in (QUICK if arguments.quick else SUBSETS).items() if arguments.only in (None, k)}
     sizes = (1_000, 1 << 40) if arguments.quick else (1_000, 10_000, 1 << 40)
-    regrets = []
+    done = told_in(arguments.out)
+    known = {(row.table, row.columns, row.records, row.epsilon, row.given) for row in done}
     if not arguments.json:
-        head = f"{'table':9}{'cols':>4}{'records':>8}{'eps':>7}{'delta':>8} {'mechanism':9}"
+        head = f"{'table':9}{'cols':>4}{'records':>8}{'eps':>7}{'given':>8}{'delta':>8} {'mechanism':9}"
         print(f"{head}{'told':>9}{'real':>9}{'n':>4}{'regret':>8}{'seconds':>8}")
     for name, table in tables(subsets, arguments.data, sizes):
         for epsilon in (0.1, 1.0, 10.0) if arguments.quick else EPSILONS:
             for cost in (ApproxDP(epsilon, DELTA), PureDP(epsilon)):
-                for row in rows(name, table, cost, arguments.seeds or (1 if arguments.quick else 3)):
+                delta = DELTA if isinstance(cost, ApproxDP) else 0.0
+                if (name, len(table.domain), len(table), epsilon, delta) in known:
+                    continue
+                made = rows(name, table, cost, arguments.seeds or (1 if arguments.quick else 3))
+                for row in made:
                     print(json.dumps(asdict(row)) if arguments.json else row, flush=True)
-                    regrets += [] if row.regret is None else [row.regret]
+                if arguments.out is not None:
+                    keep(arguments.out, made)
+                done += made
+    regrets = [row.regret for row in done if row.regret is not None]
     if not regrets:
         return 0
     median, worst = float(np.median(regrets)), max(regrets)

@@ -705,6 +705,10 @@ print(ledger.spent.epsilon)
         assert len(ledger.history()) == 42
 
 
+def connection_of(ledger: Ledger) -> sqlite3.Connection:
+    return ledger.store.database._live()
+
+
 def test_the_work_of_a_charge_does_not_grow() -> None:
     """SQLite's own count of steps for the 10th and the 2 000th charge."""
     with Ledger.open(None, PureDP(1e9)) as ledger:
@@ -712,7 +716,7 @@ def test_the_work_of_a_charge_does_not_grow() -> None:
         for number in range(2000):
             if number in (10, 1999):
                 count = [0]
-                connection = ledger.store.database._live()
+                connection = connection_of(ledger)
                 connection.set_progress_handler(lambda count=count: count.__setitem__(0, count[0] + 1), 1)
             ledger.charge(PureDP(0.1), "a")
             if number in (10, 1999):
@@ -763,11 +767,10 @@ def test_the_log_is_not_begun_anew_while_it_is_taken_over(tmp_path, hurried):
     with Ledger.open(path, PureDP(1.0)) as ledger:
         if hurried:
             ledger.store.hurry()
-        ledger.spent  # noqa: B018 - it is connected
-        ledger.store.database._connection.set_trace_callback(commit_too)
+        connection_of(ledger).set_trace_callback(commit_too)
         for i in range(330):
             ledger.charge(PureDP(2.0**-10), "a query", str(i))
-        ledger.store.database._connection.set_trace_callback(None)
+        connection_of(ledger).set_trace_callback(None)
     assert kept == [True] * 20
 
 
