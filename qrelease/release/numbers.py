@@ -45,11 +45,11 @@ from qrelease.inference.synopsis import SelfAssessed
 from qrelease.queries.functionals import NORMAL, Bars, between_groups, counts_of, marginal_of, weighted_counts
 from qrelease.queries.numeric import NumericQuestion, at_a_bound, cell_quantiles, only_bounds
 from qrelease.queries.workload import Workload
-from qrelease.release.frames import Column, key_name, told_apart
+from qrelease.release.frames import Column, cells_of, key_name, told_apart
 from qrelease.release.published_counts import from_numbers, group_sizes
 
 if TYPE_CHECKING:
-    from qrelease.data.domain import Domain
+    from qrelease.data.domain import Attribute, Domain
     from qrelease.inference.number_tables import NumberTable
     from qrelease.release.release import Release
 
@@ -770,21 +770,27 @@ def _suppressed(found: GroupNumbers, least: float) -> GroupNumbers:
 
 
 def _labels(found: GroupNumbers) -> dict[str, Column]:
-    """What names each line: the labels of its group, and its quantile or cell."""
+    """What names each line: the values or bins of its group, and its quantile or cell."""
     question = found.question
     groups, lines = found.value.shape
     named: dict[str, Column] = {}
     own, names = (*NUMBERS, *UNBIASED_ENDS, "probability"), question.domain.names
     keys = np.array(list(question.group_codes()), np.int64).reshape(groups, len(question.by))
     for place, name in enumerate(question.by):
-        labels = np.array(told_apart(question.domain[name]), object)
-        named[key_name(name, own, names)] = Column(np.repeat(labels[keys[:, place]], lines))
+        of_lines = np.repeat(keys[:, place], lines)
+        named[key_name(name, own, names)] = _cells(question.domain[name]).taken(of_lines)
     if question.kind == "quantile":
         named["probability"] = Column(np.tile(np.array(question.probabilities), groups))
     elif question.kind == "histogram":
-        texts = np.array(question.attribute.labels[:lines], object)
-        named[key_name(question.column, own, names)] = Column(np.tile(texts, groups))
+        of_lines = np.tile(np.arange(lines), groups)
+        named[key_name(question.column, own, names)] = _cells(question.attribute).taken(of_lines)
     return named
+
+
+def _cells(attribute: Attribute) -> Column:
+    """The value of each cell, as synthetic records have it, so that tables join; the labels of bins."""
+    cells = cells_of(attribute)
+    return Column(np.array(told_apart(attribute), object)) if cells is None else cells
 
 
 def line_numbers(found: GroupNumbers, *, unbiased: bool = False) -> dict[str, Column]:

@@ -328,12 +328,13 @@ class Release:
         Returns
         -------
         data frame
-            A line for each group, or for each of its quantiles or cells: its labels; `value`, what to publish; `low_95`
-            and `high_95`, between which the truth lies 19 times out of 20, with noise and the width of the column's
-            bins counted; `unbiased`, from the noisy numbers alone (a quotient of two, of a mean or a share); `n`, of
-            how many records; and `source`: `measured`; `bounds`, where the noise is so large that the interval is all
-            that the column's bounds allow; or `model`, for an answer that only the model gives, or `clipped`, of values
-            clipped to narrower bounds, of whose bias nothing is known: for these two the interval is null.
+            A line for each group, or for each of its quantiles or cells: its values, of the types that synthetic
+            records have (null where missing), or the labels of bins; `value`, what to publish; `low_95` and `high_95`,
+            between which the truth lies 19 times out of 20, with noise and the width of the column's bins counted;
+            `unbiased`, from the noisy numbers alone (a quotient of two, of a mean or a share); `n`, of how many
+            records; and `source`: `measured`; `bounds`, where the noise is so large that the interval is all that the
+            column's bounds allow; or `model`, for an answer that only the model gives, or `clipped`, of values clipped
+            to narrower bounds, of whose bias nothing is known: for these two the interval is null.
 
         Warns
         -----

@@ -250,6 +250,26 @@ def test_a_mean_that_noise_moved_to_a_bound_says_so():
     assert 5.9 < found.high_95[0] < 59
 
 
+def test_groups_have_the_values_of_synthetic_records_so_that_tables_join():
+    year = Attribute("year", "number", edges=(2019, 2020, 2021, 2022), integer=True, missing=("",))
+    city = Attribute("city", "category", categories=("Ghent", "Bruges"), missing=("?",))
+    domain = Domain((year, city, BINNED["delay"]))
+    cost = qr.PureDP(5.0)
+    curator = qr.Curator(random_table(domain, 4000, 0), qr.Ledger.open(None, cost), Entropy.insecure(0))
+    release = curator.release(qr.MaxEnt(), qr.Workload.marginals(domain, 3), cost)
+    rows = release.synthetic(500, seed=1, frame="pandas")
+    table = release.mean("delay", by=["year", "city"])
+    assert table.year[:10:3].tolist() == [2019, 2020, 2021, pd.NA]
+    assert table.city[:2].tolist() == ["Ghent", "Bruges"]
+    assert table.city.isna().tolist() == [False, False, True] * 4
+    for name in ("year", "city"):
+        assert table[name].dtype == rows[name].dtype
+    assert len(rows.merge(table, on=["year", "city"])) == 500
+    cells = release.table("histogram:delay by year", top=None)
+    assert cells.delay[:2].tolist() == ["0..4", "5..9"]  # bins are told by their labels
+    assert release.table("histogram:year", frame="arrow")["year"].to_pylist() == [2019, 2020, 2021]
+
+
 def test_where_and_the_other_doors_agree():
     release = released(BINNED, 3, workload=qr.Workload.marginals(BINNED, 3))
     for where in ("late = yes", "carrier in {AA, UA} and late = yes", "late = yes or carrier = AA"):
