@@ -42,6 +42,7 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.number_tables import fieller
 from qrelease.inference.synopsis import SelfAssessed
+from qrelease.privacy.costs import Neighbours
 from qrelease.queries.functionals import NORMAL, Bars, between_groups, counts_of, marginal_of, weighted_counts
 from qrelease.queries.numeric import NumericQuestion, at_a_bound, cell_quantiles, only_bounds
 from qrelease.queries.workload import Workload
@@ -58,6 +59,9 @@ NUMBERS: Final = ("value", "low_95", "high_95", "unbiased", "n", "source")
 
 UNBIASED_ENDS: Final = ("unbiased_low_95", "unbiased_high_95")
 """Those of the intervals of the unbiased answers, where they are asked for."""
+
+_HARDLY_KNOWN: Final = 0.25
+"""A number of records that may be off by more than such a part of it, either way, is hardly known."""
 
 _SCHEFFE: Final[Mapping[int, float]] = {3: 2.795483482915108, 4: 3.0802155194893837}
 """√χ²_k(0.95)."""
@@ -740,6 +744,20 @@ class TableOptions:
                 object.__setattr__(self, name, real(name, getattr(self, name)))
         if self.percent and self.cumulative:
             raise InvalidInput("parts of the total and running totals are asked for one at a time")
+
+
+def uncertain_number(release: Release) -> str:
+    """Within what the number of all records is known, where that is wide; empty where it is not, or is public."""
+    if release.neighbours is Neighbours.REPLACE_ONE:
+        return ""
+    found = numbers(release, NumericQuestion(release.domain, "count"))
+    value, low, high = (float(part[0, 0]) for part in (found.value, found.low, found.high))
+    if not high - low > 2 * value * _HARDLY_KNOWN:
+        return ""
+    return (
+        f"How many records there are is hardly known itself: between {low:,.0f} and {high:,.0f}, 19 times out of 20."
+        " Totals, and parts of all records, are as uncertain."
+    )
 
 
 def numbers_table(release: Release, question: NumericQuestion, options: TableOptions) -> dict[str, Column]:

@@ -16,7 +16,7 @@ from qrelease.errors import InvalidInput
 from qrelease.noise.entropy import Entropy
 from qrelease.queries.functionals import NORMAL
 from qrelease.queries.numeric import NumericQuestion
-from qrelease.release.numbers import difference, numbers, quotient_ends
+from qrelease.release.numbers import difference, numbers, quotient_ends, uncertain_number
 
 EDGES = (0, 5, 10, 20, 30, 60)
 BINNED = Domain(
@@ -248,6 +248,24 @@ def test_a_mean_that_noise_moved_to_a_bound_says_so():
     assert found.source.tolist() == ["noise", "measured", "measured", "bounds"]
     assert found.value[0] == found.low_95[0] == 0
     assert 5.9 < found.high_95[0] < 59
+
+
+@pytest.mark.parametrize("mechanism", [qr.Laplace(), qr.MaxEnt()], ids=lambda m: m.name)
+@pytest.mark.parametrize("neighbours", qr.Neighbours)
+def test_of_thirty_people_it_is_said_that_their_number_is_hardly_known(mechanism, neighbours):
+    def released(records):
+        with qr.Ledger.open(None, qr.PureDP(1.0), neighbours=neighbours) as ledger:
+            curator = qr.Curator(random_table(BINNED, records, 0), ledger, Entropy.insecure(1))
+            return curator.release(mechanism, qr.Workload.marginals(BINNED, 2), qr.PureDP(1.0))
+
+    release = released(30)
+    number = release.count()
+    said = f"How many records there are is hardly known itself: between {number.low_95[0]:,.0f} and"
+    hardly = neighbours is qr.Neighbours.ADD_REMOVE
+    assert number.high_95[0] - number.low_95[0] > 15 or not hardly
+    for whole in (uncertain_number(release), " ".join(release.notes)):
+        assert (said in whole) == hardly
+    assert not uncertain_number(released(3000))
 
 
 def test_groups_have_the_values_of_synthetic_records_so_that_tables_join():
