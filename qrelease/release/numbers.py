@@ -747,10 +747,16 @@ class TableOptions:
 
 
 def uncertain_number(release: Release) -> str:
-    """Within what the number of all records is known, where that is wide; empty where it is not, or is public."""
+    """Within what the number of all records is known, where that is wide.
+
+    Empty where it is not, where the number is public, and where nothing was released that says it.
+    """
     if release.neighbours is Neighbours.REPLACE_ONE:
         return ""
-    found = numbers(release, NumericQuestion(release.domain, "count"))
+    try:
+        found = numbers(release, NumericQuestion(release.domain, "count"))
+    except InvalidInput:  # of separate answers to conditions
+        return ""
     value, low, high = (float(part[0, 0]) for part in (found.value, found.low, found.high))
     if not high - low > 2 * value * _HARDLY_KNOWN:
         return ""

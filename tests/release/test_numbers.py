@@ -268,6 +268,16 @@ def test_of_thirty_people_it_is_said_that_their_number_is_hardly_known(mechanism
     assert not uncertain_number(released(3000))
 
 
+def test_of_answers_to_conditions_alone_nothing_is_said_of_all_records():
+    cost, asked = qr.PureDP(1.0), qr.Workload.predicates(BINNED, "late = yes")
+    curator = qr.Curator(random_table(BINNED, 30, 0), qr.Ledger.open(None, cost), Entropy.insecure(1))
+    release = curator.release(qr.Laplace(), asked, cost)
+    with pytest.raises(InvalidInput, match="no released marginal"):
+        release.count()
+    assert uncertain_number(release) == ""
+    assert "How many records" not in " ".join(release.notes)
+
+
 def test_groups_have_the_values_of_synthetic_records_so_that_tables_join():
     year = Attribute("year", "number", edges=(2019, 2020, 2021, 2022), integer=True, missing=("",))
     city = Attribute("city", "category", categories=("Ghent", "Bruges"), missing=("?",))
