@@ -1,5 +1,7 @@
 """What a schema refuses or moves of a table: every value, not only the first, as reading the table has it."""
 
+import re
+
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -225,7 +227,7 @@ def test_a_frame_is_checked_as_a_file_is(tmp_path, frame):
     assert str(found) == str(check(path, schema)) == f"{CAUTION}\n{found.told}"
     assert str(qr.check(frame, qr.Table.from_frame(pd.DataFrame(VALUES).head(1), SCHEMA).domain)) == str(found)
     assert "199" not in repr(found)  # which may be logged
-    assert not any("199" in repr(column) for column in found.columns)
+    assert not any("199" in re.sub(" at 0x[0-9a-f]+", "", repr(column)) for column in found.columns)
 
 
 def test_a_value_of_a_frame_that_is_refused_names_the_check_of_all():
