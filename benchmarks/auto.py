@@ -171,6 +171,10 @@ def regret_of(found: Sequence[Releases], chosen: Releases) -> float:
             each.go_on(min(2 * min(len(least.found), len(chosen.found)), MOST_RELEASES))
 
 
+def delta_of(cost: Cost) -> float:
+    return float(cost.to_json().get("delta", 0.0))
+
+
 def rows(name: str, table: Table, cost: Cost, seeds: int) -> list[Row]:
     """Of all mechanisms that can run, for a cost and for its ε alone: what `auto` chose has a regret."""
     workload = Workload.marginals(table.domain, min(3, len(table.domain) - 1))
@@ -187,9 +191,8 @@ def rows(name: str, table: Table, cost: Cost, seeds: int) -> list[Row]:
     regret = None if chosen is None else regret_of(releases, chosen)
     made = []
     for prediction, each in found:
-        epsilon, delta = float(each.cost.to_json()["epsilon"]), float(each.cost.to_json().get("delta", 0.0))
-        given = float(cost.to_json().get("delta", 0.0))
-        where = (name, len(table.domain), len(table), epsilon, given, delta, each.name)
+        epsilon = float(each.cost.to_json()["epsilon"])
+        where = (name, len(table.domain), len(table), epsilon, delta_of(cost), delta_of(each.cost), each.name)
         told = prediction.l1 if each is chosen or each.cost == cost else None
         number = len(each.found)
         is_chosen = each is chosen
@@ -215,7 +218,7 @@ def keep(file: Path, made: Sequence[Row]) -> None:
         kept.write("".join(lines))
 
 
-def main(given: Sequence[str] | None = None) -> int:
+def main(options: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few tables, epsilon .1, 1 and 10, one seed")
     parser.add_argument("--data", type=Path, help="folder of NAME.csv.gz and NAME-domain.json")
@@ -223,7 +226,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, help="releases of each; 3 by default, 1 with --quick")
     parser.add_argument("--out", type=Path, help="a file of results to go on from, and to write to")
     parser.add_argument("--json", action="store_true", help="one object a line instead of a table")
-    arguments = parser.parse_args(given)
+    arguments = parser.parse_args(options)
     print("INSECURE: the noise is from fixed seeds, to be repeated; the tables are public", file=sys.stderr)
     subsets = {k: v for k, v in (QUICK if arguments.quick else SUBSETS).items() if arguments.only in (None, k)}
     sizes = (1_000, 1 << 40) if arguments.quick else (1_000, 10_000, 1 << 40)
@@ -235,8 +238,7 @@ def main(given: Sequence[str] | None = None) -> int:
     for name, table in tables(subsets, arguments.data, sizes):
         for epsilon in (0.1, 1.0, 10.0) if arguments.quick else EPSILONS:
             for cost in (ApproxDP(epsilon, DELTA), PureDP(epsilon)):
-                delta = DELTA if isinstance(cost, ApproxDP) else 0.0
-                if (name, len(table.domain), len(table), epsilon, delta) in known:
+                if (name, len(table.domain), len(table), epsilon, delta_of(cost)) in known:
                     continue
                 made = rows(name, table, cost, arguments.seeds or (1 if arguments.quick else 3))
                 for row in made:

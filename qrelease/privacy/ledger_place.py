@@ -59,11 +59,8 @@ def check_name(path: Path) -> None:
     The draft of a creation that was killed before it took its draft away is no other name of a ledger: it is removed.
     """
     while True:
-        try:
-            links = path.stat().st_nlink
-        except OSError:  # who looks at the identity of the file says it
-            return
-        if links <= 1:
+        links = _links(path)
+        if links <= 1:  # of a file that is gone, who looks at its identity says so
             return
         others = list(_other_names(path))
         removed = [other for other in others if _is_draft(other, path) and _removed(other)]
@@ -88,10 +85,8 @@ def _removed(draft: Path) -> bool:
     """Whether a draft is taken away; one that has a log was used under its own name, and stays."""
     if Path(f"{draft}-wal").exists():
         return False
-    try:
-        draft.unlink(
-            missing_ok=True
-        )  # the creation, if it is at work, closed its draft before it gave it a second name
+    try:  # also of a creation that is at work: it closed its draft before it gave it a second name
+        draft.unlink(missing_ok=True)
     except OSError:
         return False
     return True
