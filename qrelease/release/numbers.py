@@ -42,14 +42,15 @@ from qrelease.errors import InvalidInput
 from qrelease.inference.noisy_answers import Answers
 from qrelease.inference.number_tables import fieller
 from qrelease.inference.synopsis import SelfAssessed
+from qrelease.privacy.costs import Neighbours
 from qrelease.queries.functionals import NORMAL, Bars, between_groups, counts_of, marginal_of, weighted_counts
 from qrelease.queries.numeric import NumericQuestion, at_a_bound, cell_quantiles, only_bounds
 from qrelease.queries.workload import Workload
-from qrelease.release.frames import Column, key_name, told_apart
+from qrelease.release.frames import Column, cells_of, key_name, told_apart
 from qrelease.release.published_counts import from_numbers, group_sizes
 
 if TYPE_CHECKING:
-    from qrelease.data.domain import Domain
+    from qrelease.data.domain import Attribute, Domain
     from qrelease.inference.number_tables import NumberTable
     from qrelease.release.release import Release
 
@@ -58,6 +59,9 @@ NUMBERS: Final = ("value", "low_95", "high_95", "unbiased", "n", "source")
 
 UNBIASED_ENDS: Final = ("unbiased_low_95", "unbiased_high_95")
 """Those of the intervals of the unbiased answers, where they are asked for."""
+
+_HARDLY_KNOWN: Final = 0.25
+"""A number of records that may be off by more than such a part of it, either way, is hardly known."""
 
 _SCHEFFE: Final[Mapping[int, float]] = {3: 2.795483482915108, 4: 3.0802155194893837}
 """√χ²_k(0.95)."""
@@ -742,6 +746,26 @@ class TableOptions:
             raise InvalidInput("parts of the total and running totals are asked for one at a time")
 
 
+def uncertain_number(release: Release) -> str:
+    """Within what the number of all records is known, where that is wide.
+
+    Empty where it is not, where the number is public, and where nothing was released that says it.
+    """
+    if release.neighbours is Neighbours.REPLACE_ONE:
+        return ""
+    try:
+        found = numbers(release, NumericQuestion(release.domain, "count"))
+    except InvalidInput:  # of separate answers to conditions
+        return ""
+    value, low, high = (float(part[0, 0]) for part in (found.value, found.low, found.high))
+    if not high - low > 2 * value * _HARDLY_KNOWN:
+        return ""
+    return (
+        f"How many records there are is hardly known itself: between {low:,.0f} and {high:,.0f}, 19 times out of 20."
+        " Totals, and parts of all records, are as uncertain."
+    )
+
+
 def numbers_table(release: Release, question: NumericQuestion, options: TableOptions) -> dict[str, Column]:
     """The answers to a question as columns: a line for each group, and each of its quantiles or cells."""
     found = numbers(release, question, cumulative=options.cumulative)
@@ -770,21 +794,27 @@ def _suppressed(found: GroupNumbers, least: float) -> GroupNumbers:
 
 
 def _labels(found: GroupNumbers) -> dict[str, Column]:
-    """What names each line: the labels of its group, and its quantile or cell."""
+    """What names each line: the values or bins of its group, and its quantile or cell."""
     question = found.question
     groups, lines = found.value.shape
     named: dict[str, Column] = {}
     own, names = (*NUMBERS, *UNBIASED_ENDS, "probability"), question.domain.names
     keys = np.array(list(question.group_codes()), np.int64).reshape(groups, len(question.by))
     for place, name in enumerate(question.by):
-        labels = np.array(told_apart(question.domain[name]), object)
-        named[key_name(name, own, names)] = Column(np.repeat(labels[keys[:, place]], lines))
+        of_lines = np.repeat(keys[:, place], lines)
+        named[key_name(name, own, names)] = _cells(question.domain[name]).taken(of_lines)
     if question.kind == "quantile":
         named["probability"] = Column(np.tile(np.array(question.probabilities), groups))
     elif question.kind == "histogram":
-        texts = np.array(question.attribute.labels[:lines], object)
-        named[key_name(question.column, own, names)] = Column(np.tile(texts, groups))
+        of_lines = np.tile(np.arange(lines), groups)
+        named[key_name(question.column, own, names)] = _cells(question.attribute).taken(of_lines)
     return named
+
+
+def _cells(attribute: Attribute) -> Column:
+    """The value of each cell, as synthetic records have it, so that tables join; the labels of bins."""
+    cells = cells_of(attribute)
+    return Column(np.array(told_apart(attribute), object)) if cells is None else cells
 
 
 def line_numbers(found: GroupNumbers, *, unbiased: bool = False) -> dict[str, Column]:

@@ -149,8 +149,8 @@ class Release:
         """What to know before records or answers are used, a sentence each, as the terminal says it; often nothing.
 
         Whether so large a cost promises anything, what synthetic records do not follow, whether they miss what was
-        measured by more than its noise, why error bars may be wider than the table is long, and that iterative
-        construction ended before its last round.
+        measured by more than its noise, why error bars may be wider than the table is long, within what the
+        number of records is known where that is wide, and that iterative construction ended before its last round.
         """
         said = [*weakness(self), *ended_early(self), *(what_records_lack(self) if self.has_table else ())]
         if isinstance(self.synopsis, Fitted) and self.synopsis.misfit > MISSED:
@@ -158,7 +158,7 @@ class Release:
                 f"the synthetic records differ from what was measured by {self.synopsis.misfit:.3g} times its noise:"
                 " use the answers, which follow the measurements, and not the records"
             )
-        return (*said, *filter(None, [unmeasured_sets(self), few_records(self)]))
+        return (*said, *filter(None, [unmeasured_sets(self), few_records(self), numbers.uncertain_number(self)]))
 
     @property
     def promise(self) -> str:
@@ -328,12 +328,13 @@ class Release:
         Returns
         -------
         data frame
-            A line for each group, or for each of its quantiles or cells: its labels; `value`, what to publish; `low_95`
-            and `high_95`, between which the truth lies 19 times out of 20, with noise and the width of the column's
-            bins counted; `unbiased`, from the noisy numbers alone (a quotient of two, of a mean or a share); `n`, of
-            how many records; and `source`: `measured`; `bounds`, where the noise is so large that the interval is all
-            that the column's bounds allow; or `model`, for an answer that only the model gives, or `clipped`, of values
-            clipped to narrower bounds, of whose bias nothing is known: for these two the interval is null.
+            A line for each group, or for each of its quantiles or cells: its values, of the types that synthetic
+            records have (null where missing), or the labels of bins; `value`, what to publish; `low_95` and `high_95`,
+            between which the truth lies 19 times out of 20, with noise and the width of the column's bins counted;
+            `unbiased`, from the noisy numbers alone (a quotient of two, of a mean or a share); `n`, of how many
+            records; and `source`: `measured`; `bounds`, where the noise is so large that the interval is all that the
+            column's bounds allow; or `model`, for an answer that only the model gives, or `clipped`, of values clipped
+            to narrower bounds, of whose bias nothing is known: for these two the interval is null.
 
         Warns
         -----

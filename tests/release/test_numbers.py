@@ -16,7 +16,7 @@ from qrelease.errors import InvalidInput
 from qrelease.noise.entropy import Entropy
 from qrelease.queries.functionals import NORMAL
 from qrelease.queries.numeric import NumericQuestion
-from qrelease.release.numbers import difference, numbers, quotient_ends
+from qrelease.release.numbers import difference, numbers, quotient_ends, uncertain_number
 
 EDGES = (0, 5, 10, 20, 30, 60)
 BINNED = Domain(
@@ -248,6 +248,54 @@ def test_a_mean_that_noise_moved_to_a_bound_says_so():
     assert found.source.tolist() == ["noise", "measured", "measured", "bounds"]
     assert found.value[0] == found.low_95[0] == 0
     assert 5.9 < found.high_95[0] < 59
+
+
+@pytest.mark.parametrize("mechanism", [qr.Laplace(), qr.MaxEnt()], ids=lambda m: m.name)
+@pytest.mark.parametrize("neighbours", qr.Neighbours)
+def test_of_thirty_people_it_is_said_that_their_number_is_hardly_known(mechanism, neighbours):
+    def released(records):
+        with qr.Ledger.open(None, qr.PureDP(1.0), neighbours=neighbours) as ledger:
+            curator = qr.Curator(random_table(BINNED, records, 0), ledger, Entropy.insecure(1))
+            return curator.release(mechanism, qr.Workload.marginals(BINNED, 2), qr.PureDP(1.0))
+
+    release = released(30)
+    number = release.count()
+    said = f"How many records there are is hardly known itself: between {number.low_95[0]:,.0f} and"
+    hardly = neighbours is qr.Neighbours.ADD_REMOVE
+    assert number.high_95[0] - number.low_95[0] > 15 or not hardly
+    for whole in (uncertain_number(release), " ".join(release.notes)):
+        assert (said in whole) == hardly
+    assert not uncertain_number(released(3000))
+
+
+def test_of_answers_to_conditions_alone_nothing_is_said_of_all_records():
+    cost, asked = qr.PureDP(1.0), qr.Workload.predicates(BINNED, "late = yes")
+    curator = qr.Curator(random_table(BINNED, 30, 0), qr.Ledger.open(None, cost), Entropy.insecure(1))
+    release = curator.release(qr.Laplace(), asked, cost)
+    with pytest.raises(InvalidInput, match="no released marginal"):
+        release.count()
+    assert uncertain_number(release) == ""
+    assert "How many records" not in " ".join(release.notes)
+
+
+def test_groups_have_the_values_of_synthetic_records_so_that_tables_join():
+    year = Attribute("year", "number", edges=(2019, 2020, 2021, 2022), integer=True, missing=("",))
+    city = Attribute("city", "category", categories=("Ghent", "Bruges"), missing=("?",))
+    domain = Domain((year, city, BINNED["delay"]))
+    cost = qr.PureDP(5.0)
+    curator = qr.Curator(random_table(domain, 4000, 0), qr.Ledger.open(None, cost), Entropy.insecure(0))
+    release = curator.release(qr.MaxEnt(), qr.Workload.marginals(domain, 3), cost)
+    rows = release.synthetic(500, seed=1, frame="pandas")
+    table = release.mean("delay", by=["year", "city"])
+    assert table.year[:10:3].tolist() == [2019, 2020, 2021, pd.NA]
+    assert table.city[:2].tolist() == ["Ghent", "Bruges"]
+    assert table.city.isna().tolist() == [False, False, True] * 4
+    for name in ("year", "city"):
+        assert table[name].dtype == rows[name].dtype
+    assert len(rows.merge(table, on=["year", "city"])) == 500
+    cells = release.table("histogram:delay by year", top=None)
+    assert cells.delay[:2].tolist() == ["0..4", "5..9"]  # bins are told by their labels
+    assert release.table("histogram:year", frame="arrow")["year"].to_pylist() == [2019, 2020, 2021]
 
 
 def test_where_and_the_other_doors_agree():

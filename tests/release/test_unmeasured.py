@@ -23,6 +23,7 @@ from qrelease.privacy.ledger import Ledger
 from qrelease.queries.workload import Workload
 from qrelease.release.curator import Curator
 from qrelease.release.few_records import few_records
+from qrelease.release.numbers import uncertain_number
 from qrelease.release.report.page import html
 from qrelease.release.unmeasured import unlinked_columns, unmeasured_sets, what_records_lack
 
@@ -65,7 +66,7 @@ def test_a_release_has_in_python_what_the_terminal_says_of_it():
     apart = released(Laplace(), asked=Workload.marginals(PEOPLE, [["sex", "age"]]))
     assert apart.notes[:1] == what_records_lack(apart)
     few = released(Laplace(), asked=PAIRS, cost=PureDP(1e-3))
-    assert few.notes == (few_records(few),)
+    assert few.notes == (few_records(few), uncertain_number(few))
     assert few.notes[0].startswith("Half of the answers were measured no better than")
     assert released(Laplace(), asked=PAIRS, cost=PureDP(10.0)).notes == ()
 

@@ -253,6 +253,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     from qrelease.release import checksums, writer
     from qrelease.release.curator import Curator
     from qrelease.release.few_records import few_records
+    from qrelease.release.numbers import uncertain_number
     from qrelease.release.synthetic import check_rows
     from qrelease.release.unmeasured import unmeasured_sets
 
@@ -308,7 +309,8 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
         _tell(arguments, release, out, left_out)
         if arguments.insecure_seed is None or arguments.ledger:
             print(f"spent in all: {told(ledger.spent)} of {told(ledger.total)} (ledger {ledger_path(arguments)})")
-        for note in filter(None, [unmeasured_sets(release), few_records(release)]):
+        few = " ".join(filter(None, [few_records(release), uncertain_number(release)]))
+        for note in filter(None, [unmeasured_sets(release), few]):
             print(note)
     warn_of_delta(whole)
 

@@ -13,9 +13,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from qrelease._util.private_folder import private_folder
 from qrelease.errors import InvalidInput
 
 FILTERED: Final = "how many rows a query that filters or joins gives is private"
@@ -198,13 +198,12 @@ def arrow_batches(relation: Any, columns: Sequence[str]) -> Iterator[Any]:
 def connected(database: str) -> Iterator[Any]:
     """A database of DuckDB's, opened for reading, that reaches no other file but those that hold what memory cannot.
 
-    These are in a folder that only this user may read, and that is deleted afterwards, except by a killed process. One
-    thread, so that the rows of a join have one order. Moments are in UTC, on every machine, where DuckDB knows of other
-    zones.
+    These are in a `private_folder`, which is deleted afterwards. One thread, so that the rows of a join have one order.
+    Moments are in UTC, on every machine, where DuckDB knows of other zones.
     """
     import duckdb
 
-    with TemporaryDirectory(prefix="qrelease-") as folder:
+    with private_folder() as folder:
         settings: dict[str, str | bool | int | float | list[str]] = {
             "temp_directory": folder,
             "memory_limit": MEMORY,
