@@ -62,6 +62,14 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
         wait([coming])
 
 
+def begun(work: Callable[[], Result]) -> Callable[[], Result]:
+    """Begin a work on another core; what is returned waits for its result. With one core it is done at once."""
+    if cores() == 1:
+        result = work()
+        return lambda: result
+    return pool(os.getpid()).submit(work).result
+
+
 @cache
 def _libraries() -> ThreadpoolController:
     """The libraries of linear algebra that are loaded: numpy's and scipy's, each with threads of its own."""

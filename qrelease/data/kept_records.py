@@ -15,7 +15,7 @@ in memory besides the table is one such part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, final
@@ -27,7 +27,7 @@ from qrelease._util import memory
 from qrelease._util.parallel import ahead
 from qrelease._util.typing import Codes, Mask
 from qrelease.data.mixing import mixed
-from qrelease.data.persons import Persons
+from qrelease.data.persons import Part, Persons
 from qrelease.data.sources.kernels import add_products, drawn_places, first_drawn, pack, read_only
 from qrelease.data.spill import MAX_BYTES_BY_PERSON, Spill, held
 
@@ -118,9 +118,8 @@ def _kept_of_files(
 ) -> tuple[list[Codes], npt.NDArray[np.int64] | None]:
     types = [*(column.dtype for column in columns), *([] if choice.bits is None else [np.dtype(np.int64)])]
     files, seen = Spill(types, held(MAX_BYTES_BY_PERSON)), 0
-    for part in ahead(persons.parts()):
-        some = [part.of(column) for column in columns]
-        mask, of_part = choice.of(part.persons, choice.sums(some), [some[axis] for axis in choice.distinct])
+    for part, some, sums in ahead(_read_parts(persons, columns, choice)):
+        mask, of_part = choice.of(part.persons, sums, [some[axis] for axis in choice.distinct])
         files.add([*(_packed(column, mask) for column in some), *([] if of_part is None else [of_part])])
         seen += len(mask)
         if seen > _FORGOTTEN:
@@ -129,6 +128,15 @@ def _kept_of_files(
     memory.forget([*columns, persons.words])
     found, _ = files.whole()
     return (found, None) if choice.bits is None else (found[:-1], found[-1])
+
+
+def _read_parts(
+    persons: Persons, columns: Sequence[Codes], choice: Choice
+) -> Iterator[tuple[Part, list[Codes], npt.NDArray[np.uint64]]]:
+    """Parts of the records, their columns, and what these add to the hashes."""
+    for part in persons.parts():
+        some = part.of_all(columns)
+        yield part, some, choice.sums(some)
 
 
 def _packed(column: Codes, chosen: Mask) -> Codes:

@@ -15,12 +15,15 @@ _FEWEST: Final = 1 << 10  # slots of a table
 
 @final
 class KeyTable:
-    """Codes by key; each is asked for once, when its key comes first."""
+    """Codes by key; each is asked for once, when its key comes first.
 
-    def __init__(self) -> None:
+    expected  about how many keys there are to be: where there are more, the table is made anew
+    """
+
+    def __init__(self, expected: int = 0) -> None:
         self._count = 0
-        self._keys, self._places = _slots(_FEWEST)
-        self._codes = np.empty(_FEWEST, np.int64)  # by place
+        self._keys, self._places = _slots(max(_FEWEST, 1 << (2 * expected).bit_length()))
+        self._codes = np.empty(len(self._keys), np.int64)  # by place
 
     def codes(
         self,

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease.data.person import Person
-from qrelease.data.persons import MAX_EXACT, Identity, PersonReader, person_identity, two_spellings
+from qrelease.data.person_digests import MAX_EXACT, NAMED, Identity, whole_number
+from qrelease.data.persons import PersonReader, person_identity, two_spellings
 from qrelease.data.sources.kernels import all_between, read_only
-from qrelease.data.whole_digests import NAMED
 from qrelease.errors import InvalidInput
 
 NO_WORD: Final = -(1 << 63)
@@ -72,7 +72,7 @@ class PersonWords:
             words = np.arange(NAMED + known, NAMED + known + more + 1)
             words[-1] = NO_WORD
             for place, (text, *stands_for) in enumerate(self._new):
-                for word in {_whole(identity) for identity in stands_for} - {None}:
+                for word in {whole_number(identity) for identity in stands_for} - {None}:
                     assert word is not None
                     if text == str(word):
                         words[place] = word
@@ -100,19 +100,3 @@ class PersonWords:
 
 _CHECKED: Final = 1 << 22
 """Words that are compared with other spellings at a time."""
-
-
-def _whole(identity: Identity) -> int | None:
-    """The whole number that a key stands for, of those that are their own words."""
-    kind, spelled = identity
-    digits, exponent, zeros = spelled.partition("e")
-    if kind != "number" or not digits.lstrip("-").isdigit() or (exponent and not (zeros.isdigit() and len(zeros) < 3)):
-        return None
-    if len(digits) + int(zeros or 0) > _LONGEST:
-        return None
-    number = int(digits) * 10 ** int(zeros or 0)
-    return number if abs(number) < MAX_EXACT else None
-
-
-_LONGEST: Final = 20
-"""Characters of a whole number that may be its own word, or more."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -19,10 +19,10 @@ import numpy.typing as npt
 from qrelease._util.typing import Mask
 from qrelease.data.key_table import KeyTable
 from qrelease.data.person import Person
+from qrelease.data.person_digests import MAX_EXACT, Identity, digests_of, whole_digests, word_digests
 from qrelease.data.sources.kernels import BUCKETS, gather, read_only
 from qrelease.data.spelling import NAN, meaning, text_of
-from qrelease.data.spill import Mapped, held, ordered_by_bucket
-from qrelease.data.whole_digests import word_digests
+from qrelease.data.spill import entries_of_runs, held, ordered_by_bucket
 from qrelease.errors import InvalidInput
 
 _BLANK: Final = frozenset({"", "na", "n/a", "null", "none", "nat", "<na>", *(text.lower() for text in NAN)})
@@ -30,9 +30,6 @@ _BLANK: Final = frozenset({"", "na", "n/a", "null", "none", "nat", "<na>", *(tex
 
 NOBODY: Final = -1
 """The code of a record without a person, which is left out."""
-
-MAX_EXACT: Final = 2.0**53
-"""Whole numbers of a data frame are exact as floats below it."""
 
 _FRACTION: Final = re.compile(r"[.,]\d{6}(\d+)")
 """Of a second, in a text that is a moment; Python's own reader cuts it after six digits."""
@@ -48,6 +45,9 @@ _PART_BYTES: Final = 1 << 27
 _EACH_BYTES: Final = 1 << 10
 """Bytes that a record of a part takes at most."""
 
+_EXPECTED: Final = 6
+"""Records of a person, for the room of a table of persons: with more the room is larger than it need be."""
+
 _NUMBERED: Final = 1 << 14
 """Records whose persons are numbered at a time: the table has room for as many more."""
 
@@ -56,10 +56,6 @@ _NO_CUTS: Final = np.empty((0, BUCKETS + 1), np.int64)
 
 Rows = npt.NDArray[np.int32] | tuple[slice, ...]
 """Records of a table: their positions, or where runs of them are."""
-
-
-Identity = tuple[str, str]
-"""The kind of a key, and what it stands for."""
 
 
 @final
@@ -76,7 +72,11 @@ class Part:
 
     def of(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A column's entries for these records."""
-        return _taken(column, self.rows)
+        return _taken([column], self.rows)[0]
+
+    def of_all(self, columns: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """The same of some columns, sooner."""
+        return _taken(columns, self.rows)
 
 
 @final
@@ -147,7 +147,7 @@ class Persons:
 
     def _numbers(self, words: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
         """Codes and digests of persons in the order in which they first come."""
-        table, new = KeyTable(), _New()
+        table, new = KeyTable(len(words) // _EXPECTED), _New()
         found = [np.empty(0, np.int64)]
         found += [table.codes(np.asarray(words[i : i + _NUMBERED]), new) for i in range(0, len(words), _NUMBERED)]
         distinct = np.concatenate([np.empty(0, np.int64), *new.pieces])
@@ -174,7 +174,7 @@ class Persons:
                 yield self._part(order[cuts[first] : cuts[last]])
 
     def _part(self, rows: Rows) -> Part:
-        return Part(rows, Persons(*self._numbers(_taken(self._words, rows))))
+        return Part(rows, Persons(*self._numbers(_taken([self._words], rows)[0])))
 
     @property
     def largest_part(self) -> int:
@@ -208,15 +208,13 @@ class _New:
         return np.arange(self._count - len(new), self._count)
 
 
-def _taken(column: npt.NDArray[Any], rows: Rows) -> npt.NDArray[Any]:
-    if not isinstance(rows, tuple):
-        found = np.empty(len(rows), column.dtype)
-        gather(read_only(column, column.dtype), rows, found)
-        return found
-    if isinstance(column, Mapped):
-        return column.runs(rows)
-    pieces = [column[run] for run in rows]
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+def _taken(columns: Sequence[npt.NDArray[Any]], rows: Rows) -> list[npt.NDArray[Any]]:
+    if isinstance(rows, tuple):
+        return entries_of_runs(columns, rows)
+    found = [np.empty(len(rows), column.dtype) for column in columns]
+    for column, entries in zip(columns, found, strict=True):
+        gather(read_only(column, column.dtype), rows, entries)
+    return found
 
 
 def _grouped(records: npt.NDArray[np.int64], at_most: int) -> Iterator[tuple[int, int]]:
@@ -365,10 +363,7 @@ class PersonReader(dict[str, int]):
 
     def digests(self) -> npt.NDArray[np.uint64]:
         """By the number of a person, 128 bits that depend on what the key stands for alone, (persons, 2)."""
-        words = [blake2b(repr(stands_for).encode(), digest_size=16).digest() for stands_for in self._texts]
-        for piece in self._unwritten:
-            words += [blake2b(_whole_identity(key), digest_size=16).digest() for key in piece.tolist()]
-        return np.frombuffer(b"".join(words), "<u8").astype(np.uint64).reshape(-1, 2)
+        return np.concatenate([digests_of(self._texts), *map(whole_digests, self._unwritten)])
 
 
 def exact(key: object) -> bool:
@@ -444,13 +439,6 @@ def rounded_key(text: str) -> tuple[str, str]:
     if isinstance(means, datetime):
         return "moment", means.isoformat()
     return person_identity(repr(means) if isinstance(means, float) else stripped)
-
-
-def _whole_identity(key: int) -> bytes:
-    """The `repr` of what a whole number stands for, sooner."""
-    if key % 10:
-        return b"('number', '%de0')" % key
-    return repr(person_identity(str(key))).encode()
 
 
 def _number(negative: bool, digits: str, exponent: int | str) -> tuple[str, str]:

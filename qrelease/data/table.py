@@ -29,7 +29,7 @@ from qrelease.data.sources.encoder import code_type
 from qrelease.data.sources.encoding import Reader, Schema, domain_of_records, encoded, selected_columns
 from qrelease.data.sources.files import csv_reader, open_reader
 from qrelease.data.sources.parquet import ParquetReader
-from qrelease.data.spill import MAX_BYTES, Spill
+from qrelease.data.spill import MAX_BYTES, Mapped, Spill
 from qrelease.data.structural_zeros import narrowed
 from qrelease.errors import InvalidInput, OutOfMemory
 
@@ -537,7 +537,7 @@ class Table:
             yield self
             return
         for part in self.persons.parts():
-            yield Table(self.domain, tuple(part.of(column) for column in self.columns), part.persons)
+            yield Table(self.domain, tuple(part.of_all(self.columns)), part.persons)
             memory.forget([*self.columns, self.persons.words])
 
     @property
@@ -652,7 +652,7 @@ class Table:
             return fingerprint(self.domain, columns, key)
         first, second = 0, 0
         for part in self.persons.parts():
-            some = hashed_columns([part.of(column) for column in columns], part.persons.unit)
+            some = hashed_columns(part.of_all(columns), part.persons.unit)
             one, two = record_sums(some, key)
             first, second = (first + one) % 2**64, (second + two) % 2**64
             memory.forget([*columns, self.persons.words])
@@ -748,11 +748,7 @@ def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
     """A read-only copy of a column in its smallest type (a mapped file as it is); a code without a cell is an error."""
     if codes.dtype.kind not in "iu":
         raise InvalidInput(f"column {attribute.name!r} must hold integer codes, got {codes.dtype}")
-    low, high = 0, 0
-    for first in range(0, len(codes), _CHECKED):
-        block = codes[first : first + _CHECKED]
-        low, high = min(low, int(block.min())), max(high, int(block.max()))
-        memory.forget((codes,))
+    low, high = _bounds(codes)
     if low < 0 or high >= attribute.size:
         raise InvalidInput(
             f"column {attribute.name!r} must hold codes 0..{attribute.size - 1}, got {codes.min()}..{codes.max()}"
@@ -762,6 +758,18 @@ def _checked(attribute: Attribute, codes: npt.NDArray[Any]) -> Codes:
     copy = np.array(codes, code_type(attribute))
     copy.setflags(write=False)
     return copy
+
+
+def _bounds(codes: npt.NDArray[Any]) -> tuple[int, int]:
+    """The least and the largest of some codes, and of 0: of what this package wrote to a file they are known."""
+    if isinstance(codes, Mapped) and codes.largest is not None:
+        return 0, codes.largest
+    low, high = 0, 0
+    for first in range(0, len(codes), _CHECKED):
+        block = codes[first : first + _CHECKED]
+        low, high = min(low, int(block.min())), max(high, int(block.max()))
+        memory.forget((codes,))
+    return low, high
 
 
 def _given(schema: Schema | None) -> Schema:

@@ -108,6 +108,15 @@ def test_items_that_are_made_ahead_come_in_order_and_with_their_error(on, cores)
     assert len(made) <= 6  # and no more than one beyond the one that was taken
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+def test_work_that_is_begun_is_waited_for_and_its_error_comes_then(on, cores):
+    on(cores)
+    finished = parallel.begun(lambda: threading.current_thread() is threading.main_thread())
+    assert [finished(), finished()] == [cores == 1] * 2
+    with pytest.raises(LookupError):
+        parallel.begun([].pop)() if cores == 2 else parallel.begun([].pop)
+
+
 def blas_threads():
     """How many threads each library of linear algebra takes now."""
     return [found["num_threads"] for found in ThreadpoolController().info() if found["user_api"] == "blas"]

@@ -13,6 +13,7 @@ from qrelease.data.fractional_records import FractionalRecords
 from qrelease.data.kept_records import Hashes
 from qrelease.data.mixing import mixed
 from qrelease.data.person import Derived, Person
+from qrelease.data.person_digests import digests_of
 from qrelease.data.persons import Persons, person_identity
 from qrelease.data.table import Table
 from qrelease.errors import OutOfMemory
@@ -61,8 +62,7 @@ def by_hand(frame, key, at_most):
     drawn = defaultdict(list)
     ranks = Counter()
     for row in frame.iter_rows(named=True):
-        digest = blake2b(repr(person_identity(str(row["who"]))).encode(), digest_size=16).digest()
-        one, two = (int.from_bytes(digest[i : i + 8], "little") for i in (0, 8))
+        one, two = digests_of([person_identity(str(row["who"]))])[0].tolist()
         codes = {**row, "color": ["red", "green", "blue"].index(row["color"])}
         value = mixed_word(mixed_word(one ^ word(key, "person")) ^ two)
         value = mixed_word(value + sum(factors[name] * codes[name] for name in factors))

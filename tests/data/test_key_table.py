@@ -21,9 +21,10 @@ def pieces_of(kind):
     return [np.empty(0, np.int64), np.array([0, 0, -1]), np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max])]
 
 
+@pytest.mark.parametrize("expected", [0, 700, 100_000])
 @pytest.mark.parametrize("kind", ["few", "many", "meeting", "empty"])
-def test_codes_are_those_of_a_dictionary(kind):
-    table, known, asked = KeyTable(), {}, []
+def test_codes_are_those_of_a_dictionary(kind, expected):
+    table, known, asked = KeyTable(expected), {}, []
     for piece in pieces_of(kind):
         fresh = []
         for position, key in enumerate(piece.tolist()):

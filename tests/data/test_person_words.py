@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from qrelease.data.person import Person
+from qrelease.data.person_digests import NAMED, word_digests
 from qrelease.data.person_words import NO_WORD, PersonWords
 from qrelease.data.persons import Persons
-from qrelease.data.whole_digests import NAMED, word_digests
 from qrelease.errors import InvalidInput
 
 

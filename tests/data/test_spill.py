@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qrelease.data.sources.kernels import BUCKETS
-from qrelease.data.spill import Spill, held
+from qrelease.data.spill import Spill, entries_of_runs, held
 from qrelease.errors import OutOfMemory
 
 TYPES = [np.dtype(np.uint8), np.dtype(np.uint32), np.dtype(np.int64)]
@@ -60,6 +60,28 @@ def test_records_of_persons_stand_by_bucket_in_runs_and_a_persons_in_their_order
         assert len(bucket) == 1
 
 
+@pytest.mark.parametrize("kinds", [["u1"] * 10, ["u1"], ["u2", "u1", "u4", "u1", "u2", "u1"], ["u8", "u4", "u2"]])
+def test_columns_that_stand_side_by_side_are_read_again_each_by_itself(kinds):
+    rng, types = np.random.default_rng(5), [*map(np.dtype, kinds), np.dtype(np.int64)]
+    columns = [rng.integers(np.iinfo(dtype).max, size=3000, dtype=dtype) for dtype in types]
+    spill = Spill(types, 9000, by_word=True)
+    for first in range(0, 3000, 500):
+        spill.add([column[first : first + 500] for column in columns])
+    found, cuts = spill.whole()
+    assert len(cuts) > 1
+    assert sorted(zip(*map(np.ndarray.tolist, found), strict=True)) == sorted(
+        zip(*map(np.ndarray.tolist, columns), strict=True)
+    )
+    for one, other in zip(found, columns, strict=True):
+        assert one.dtype == other.dtype
+        assert one.largest == (None if one is found[-1] else other.max())
+    assert max(column.strides[0] for column in found) <= 8
+    runs = [slice(run[7], run[9]) for run in cuts.tolist()]
+    for one, other in zip(entries_of_runs([*found, columns[0]], runs), [*found, columns[0]], strict=True):
+        assert one.flags.c_contiguous
+        assert np.array_equal(one, np.concatenate([other[run] for run in runs]))
+
+
 def test_nothing_is_columns_of_nothing():
     for by_word in (False, True):
         found, cuts = Spill(TYPES, 0, by_word=by_word).whole()
@@ -84,5 +106,6 @@ def test_of_files_that_may_not_grow_it_is_said_where_they_are(by_word):
     try:
         with pytest.raises(OutOfMemory, match="name another by TMPDIR"):
             spill.add(parts[0])
+            spill.whole()  # which waits for what is written on another core
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -55,12 +55,14 @@ def _keep() -> None:
     from qrelease.data.persons import Persons
     from qrelease.data.spill import Spill
 
-    types = [np.dtype(kind) for kind in (np.uint8, np.uint16, np.uint32, np.int64)]
-    spill, nobody = Spill(types, -1, by_word=True), np.empty((0, 2), np.uint64)
-    spill.add([np.zeros(1, kind) for kind in types])
-    (*columns, words), cuts = spill.whole()
-    choice = Choice(1, bytes(1), [("a", place, None) for place in range(len(columns))])
-    kept_columns(Persons.of_words(words, nobody, cuts), columns, choice)
+    nobody = np.empty((0, 2), np.uint64)
+    for kinds in ((np.uint8,), (np.uint16,), (np.uint32,), (np.uint8, np.uint16, np.uint32)):  # words of each width
+        types = [*map(np.dtype, kinds), np.dtype(np.int64)]
+        spill = Spill(types, -1, by_word=True)
+        spill.add([np.zeros(1, kind) for kind in types])
+        (*columns, words), cuts = spill.whole()
+        choice = Choice(1, bytes(1), [("a", place, None) for place in range(len(columns))])
+        kept_columns(Persons.of_words(words, nobody, cuts), columns, choice)
     many = np.arange(1 << 18)  # so many that they are looked at in parts
     columns = [np.zeros(len(many), kind) for kind in types[:-1]]
     kept_columns(Persons.of_words(many, nobody), columns, choice)

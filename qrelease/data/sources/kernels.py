@@ -144,7 +144,7 @@ def all_between(numbers: npt.NDArray[np.int64], low: int, high: int) -> bool:  #
     return outside == 0
 
 
-BUCKET_BITS = 10
+BUCKET_BITS = 12
 BUCKETS = 1 << BUCKET_BITS
 """Into which persons are spread by their words, as evenly as these allow: for the memory that their records take."""
 
