@@ -1,6 +1,8 @@
 """What noisy measurements say of each column by itself, where the noise is about as loud as the counts.
 
-**Quiet columns** are taken as they were measured, cells of hardly a record lifted to the noise.
+**Quiet columns** are taken as they were measured, cells of hardly a record lifted to the noise: few categories are
+empty. Of bins of numbers the far ones often are, and records that nobody has, far from all others, move means: so these
+are the nearest distribution to what was measured, lifted to a tenth of the noise.
 
 **Loud columns.** A measurement y = N(p - 1/n) + noise of a column of n cells is then far from any distribution: half of
 the cells are negative, and what is kept of the others is mostly noise. So p is the mean of its posterior. A priori
@@ -36,6 +38,12 @@ _LEAST_SHARE: Final = 1e-4
 """Of the records: a cell of a column is not taken to have fewer."""
 _LOUD: Final = 0.25
 """The deviation of the noise, over the mean count of a cell, from which on a column is loud."""
+_LOUD_NUMBERS: Final = 0.35
+"""The same of bins of numbers. Where they were learned about as many records are in most, and the prior takes those in
+which hardly any are for such as well."""
+_LIFTED_NUMBERS: Final = 0.1
+"""To what part of the noise bins of numbers are lifted. With this and the bound above, the Wasserstein distance of
+`benchmarks.learning --table flights --persons 20 --epsilon 1 --schema learned` is .14, and .25 as for categories."""
 _MOST_CELLS: Final = 256
 """Of a loud column: beyond it particles take long."""
 _PARTICLES: Final = (128, 512)
@@ -73,7 +81,7 @@ def with_likely_columns(estimates: Estimates) -> Estimates:
     """
     total, found = _total(estimates), dict(estimates.residuals)
     for (axis,), measured in ((s, r) for s, r in estimates.residuals.items() if len(s) == 1):
-        if _is_loud(measured, total):
+        if _is_loud(measured, total, numbers=_are_numbers(estimates, axis)):
             p, variance = _posterior_of(measured, total)
             found[axis,] = Residual((axis,), total * (p - 1 / len(p)), total**2 * variance)
     return replace(estimates, residuals=found)
@@ -83,9 +91,14 @@ def _total(estimates: Estimates) -> float:
     return max(float(estimates.residuals[()].values), 1.0)
 
 
-def _is_loud(measured: Residual, total: float) -> bool:
-    cells = measured.values.size
-    return sqrt(measured.variance) * cells > _LOUD * total and 2 <= cells <= _MOST_CELLS
+def _are_numbers(estimates: Estimates, axis: int) -> bool:
+    """Whether the cells of a column are bins of numbers."""
+    return len(estimates.domain.attributes[axis].edges) > 0
+
+
+def _is_loud(measured: Residual, total: float, *, numbers: bool) -> bool:
+    cells, least = measured.values.size, _LOUD_NUMBERS if numbers else _LOUD
+    return sqrt(measured.variance) * cells > least * total and 2 <= cells <= _MOST_CELLS
 
 
 def _single(estimates: Estimates, axis: int) -> Floats:
@@ -93,10 +106,26 @@ def _single(estimates: Estimates, axis: int) -> Floats:
     measured = estimates.residuals.get((axis,))
     if measured is None:
         return np.full(size, 1 / size)
-    if _is_loud(measured, total):
+    numbers = _are_numbers(estimates, axis)
+    if _is_loud(measured, total, numbers=numbers):
         return _posterior_of(measured, total)[0]
-    counts = np.maximum(measured.values + total / size, max(sqrt(measured.variance), _LEAST_SHARE * total))
-    found: Floats = counts / counts.sum()
+    shares, noise = measured.values / total + 1 / size, sqrt(measured.variance) / total
+    if numbers:
+        shares, noise = _nearest_distribution(shares), _LIFTED_NUMBERS * noise
+    lifted = np.maximum(shares, max(noise, _LEAST_SHARE))
+    found: Floats = lifted / lifted.sum()
+    return found
+
+
+def _nearest_distribution(shares: Floats) -> Floats:
+    """The distribution (n,) with the least sum of squared differences from numbers that sum to about 1.
+
+    All of them less the same number, and 0 where that is negative (Duchi, Shalev-Shwartz, Singer & Chandra 2008,
+    *Efficient projections onto the l1-ball*, Figure 1).
+    """
+    falling = np.sort(shares)[::-1]
+    over = (np.cumsum(falling) - 1) / np.arange(1, len(falling) + 1)
+    found: Floats = np.maximum(shares - over[np.flatnonzero(falling > over)[-1]], 0.0)
     return found
 
 

@@ -1,8 +1,12 @@
 """What measurements say of columns by themselves, where the noise is about as loud as the counts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
+from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.inference import single_columns
 from qrelease.inference.residuals import Estimates, Residual
@@ -37,6 +41,53 @@ def l1(found, shares):
 def clipped(estimates, axis=0):
     counts = np.maximum(estimates.residuals[axis,].values + RECORDS / len(estimates.residuals[axis,].values), 0)
     return counts / counts.sum()
+
+
+def of_numbers(estimates):
+    """The same, of bins of numbers."""
+    attributes = tuple(Attribute(a.name, "number", edges=tuple(range(a.size + 1))) for a in estimates.domain)
+    return replace(estimates, domain=Domain(attributes))
+
+
+def test_hardly_a_record_is_put_into_far_bins_of_numbers():
+    shares = np.append(np.full(8, 1 / 8), np.zeros(12))
+    deviation = 0.1 * RECORDS / 20
+    named, numbers = 0.0, 0.0
+    for seed in range(20):
+        estimates = measured(shares, deviation=deviation, seed=seed)
+        (lifted,) = single_columns.singles(estimates)
+        (found,) = single_columns.singles(of_numbers(estimates))
+        assert found.min() > 0
+        assert found.sum() == pytest.approx(1)
+        named, numbers = named + lifted[8:].sum() / 20, numbers + found[8:].sum() / 20
+    noise = 12 * deviation / RECORDS
+    assert named > 0.9 * noise
+    assert 0.09 * noise < numbers < 0.5 * noise  # half of them have noise above 0, whose mean is .8 of the deviation
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_quiet_bins_of_numbers_are_the_nearest_distribution(seed):
+    shares = np.random.default_rng(seed).dirichlet(np.full(15, 0.5))
+    estimates = measured(shares, deviation=0.2 * RECORDS / 15, seed=seed)
+    y = estimates.residuals[0,].values / RECORDS + 1 / 15
+    (found,) = single_columns.singles(of_numbers(estimates))
+    least = minimize(
+        lambda p: ((p - y) ** 2).sum(),
+        np.full(15, 1 / 15),
+        bounds=[(0, 1)] * 15,
+        tol=1e-12,
+        constraints={"type": "eq", "fun": lambda p: p.sum() - 1},
+    ).x
+    lifted = np.maximum(least, 0.1 * 0.2 / 15)
+    assert np.allclose(found, lifted / lifted.sum(), atol=1e-5)
+
+
+def test_bins_of_numbers_are_loud_from_more_noise_on():
+    shares = np.append(np.full(9, 0.11), 0.01)
+    for deviation, alike in ((0.3, False), (0.4, True)):
+        estimates = measured(shares, deviation=deviation * RECORDS / 10)
+        (one,), (other,) = single_columns.singles(estimates), single_columns.singles(of_numbers(estimates))
+        assert np.array_equal(one, other) == alike
 
 
 def test_the_posterior_is_that_of_an_integral_over_a_grid():

@@ -27,6 +27,7 @@ and Σρᵢ is no more than what converts to ε at the rest of δ, which with Σ
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
@@ -74,6 +75,11 @@ CATEGORIES_RHO_WEIGHT = 48
 """How many times as much ρ as each level of a tree of bins: three levels take a sixteenth. What is not named is lost to
 every query about it, while bins of noisier counts are a little less even. `python -m benchmarks.learning --weights`
 compares weights."""
+
+FEW_RECORDS = 8
+"""Records of a person up to which that is the weight. The noise of bins grows with the records m of a person, that of
+votes does not. Of two errors a/√ρ₁ and bm/√ρ₂ the sum is least where ρ₁/ρ₂ falls as m^(-2/3): with more records the
+weight does."""
 
 PERSONS_SHARE = 0.35
 """The part of one cost where categories of persons are to be learned. Some 7/√(2ρ) persons must have a category for it
@@ -172,11 +178,11 @@ def column_costs(domain: Domain, cost: LearningCost) -> dict[str, Cost]:
     check_learning(domain, cost)
     open_ = [a for a in domain if a.undecided]
     if isinstance(cost, OneAccount):
-        return dict(zip((a.name for a in open_), split(cost.learning, list(map(_rho_weight, open_))), strict=True))
+        return dict(zip((a.name for a in open_), split(cost.learning, _rho_weights(domain, open_)), strict=True))
     if _of_votes(domain):
         spent = purse(domain, cost)
         assert isinstance(spent, ApproxDP)
-        parts = split(zcdp_of(spent), list(map(_rho_weight, open_)))
+        parts = split(zcdp_of(spent), _rho_weights(domain, open_))
         return {attribute.name: part for attribute, part in zip(open_, parts, strict=True)}
     keyed = [a for a in open_ if a.kind == "category"]
     weights = [CATEGORIES_WEIGHT if a.kind == "category" else 1 for a in open_]
@@ -189,11 +195,11 @@ def column_costs(domain: Domain, cost: LearningCost) -> dict[str, Cost]:
     return found
 
 
-def _rho_weight(attribute: Attribute) -> float:
-    """The part of ρ that a column takes."""
-    if attribute.grid is None:
-        return CATEGORIES_RHO_WEIGHT
-    return float(changed(RoundPoints.of(attribute.grid), squares=True))
+def _rho_weights(domain: Domain, open_: Sequence[Attribute]) -> list[float]:
+    """The parts of ρ that columns take."""
+    many = 1.0 if domain.at_most is None else max(domain.at_most / FEW_RECORDS, 1.0)
+    categories = CATEGORIES_RHO_WEIGHT * many ** (-2 / 3)
+    return [categories if a.grid is None else float(changed(RoundPoints.of(a.grid), squares=True)) for a in open_]
 
 
 def check_noise(domain: Domain, cost: LearningCost, unit: Unit) -> None:

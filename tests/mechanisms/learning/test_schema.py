@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pandas as pd
 import pytest
 from towns import HOURS, OPEN, SEX, TOWN, frame
@@ -181,6 +182,19 @@ def test_learning_and_a_release_are_within_one_cost(neighbours, at_most, columns
         of_record.spend(unit.of_a_record(part))
     with pytest.raises(BudgetExceeded):  # 4 percent more
         of_unit.spend(ZCDP(0.04 * sum(part.rho for part in parts)))
+
+
+def test_with_many_records_of_a_person_bins_get_more_of_what_categories_got():
+    """As the noise of bins grows with them: from eight on, as their power of 2/3."""
+    ratios = {}
+    for at_most in (1, 8, 64):
+        domain = Domain(OPEN.attributes, person=Person("who", at_most))
+        account = one_account(domain, COST, Unit(Neighbours.ADD_REMOVE, at_most))
+        for cost in (account, COST):
+            parts = column_costs(domain, cost)
+            ratios.setdefault(at_most, []).append(parts["town"].rho / parts["hours"].rho)
+    assert ratios[1] == pytest.approx(ratios[8])
+    assert np.array(ratios[8]) / np.array(ratios[64]) == pytest.approx([4, 4])
 
 
 def test_without_a_delta_there_is_no_account_for_both():
