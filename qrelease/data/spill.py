@@ -88,7 +88,7 @@ class Spill:
     types    of the columns
     limit    bytes from which on they go to files
     by_word  whether the last column has the words of persons: in files the records stand in runs, each of which is
-             ordered by buckets of these (`kernels.bucket_order`), so that a person's are found in few places; while a run
+             ordered by buckets of these (`kernels.bucket_order`), so that a person's are found in few places; while one
              is ordered, as many more bytes may come
     """
 
