@@ -48,17 +48,15 @@ def whole_digests(numbers: npt.NDArray[np.int64]) -> Digests:
 
 def digests_of(identities: Iterable[Identity]) -> Digests:
     """The digests (n, 2) of what keys stand for."""
-    return np.array(list(map(_digest, identities)), np.uint64).reshape(-1, 2)
-
-
-def _digest(identity: Identity) -> tuple[int, int]:
-    number = whole_number(identity)
-    if number is not None:
-        first, second = whole_digests(np.array([number]))[0].tolist()
-    else:
-        found = blake2b(repr(identity).encode(), digest_size=16).digest()
-        first, second = (int.from_bytes(half, "little") for half in (found[:8], found[8:]))
-    return first, second
+    given = list(identities)
+    numbers = list(map(whole_number, given))
+    whole = np.array([number is not None for number in numbers], np.bool_)
+    others = [repr(identity).encode() for identity, number in zip(given, numbers, strict=True) if number is None]
+    found = np.empty((len(given), 2), np.uint64)
+    found[whole] = whole_digests(np.array([number for number in numbers if number is not None], np.int64))
+    hashed = b"".join(blake2b(text, digest_size=16).digest() for text in others)
+    found[~whole] = np.frombuffer(hashed, "<u8").reshape(-1, 2)
+    return found
 
 
 def whole_number(identity: Identity) -> int | None:

@@ -20,6 +20,26 @@ def test_those_of_whole_numbers_are_those_of_texts_that_stand_for_them(size):
             assert np.array_equal(whole_digests(numbers), digests_of(identities))
 
 
+def test_the_first_half_is_mixed_as_splitmix64_does():
+    numbers = [0, 1234567]
+    drawn = []
+    for seed in numbers:
+        word = (seed ^ 0x9E3779B97F4A7C15) % 2**64
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            word = (word ^ (word >> shift)) * factor % 2**64
+        drawn.append(word ^ (word >> 31))
+    assert drawn[0] == 0xE220A8397B1DCDAF  # of seed 0, as Vigna's program prints it
+    assert whole_digests(np.array(numbers))[:, 0].tolist() == drawn
+
+
+def test_keys_of_both_kinds_keep_their_order():
+    texts = ["a", "7", "2.5", "-7", "b", "7.0"]
+    found = digests_of(map(person_identity, texts))
+    assert np.array_equal(found, np.concatenate([digests_of([person_identity(text)]) for text in texts]))
+    assert np.array_equal(found[1], found[5])
+    assert len({tuple(row) for row in found.tolist()}) == 5
+
+
 def test_other_keys_have_those_of_their_texts():
     texts = ["a", "2.5", str(2**53), str(-(2**53)), "1e30", "2020-01-31", "1e-3", "1" * 40]
     found = digests_of(map(person_identity, texts))

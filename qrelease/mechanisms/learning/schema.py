@@ -198,7 +198,7 @@ def column_costs(domain: Domain, cost: LearningCost) -> dict[str, Cost]:
 def _rho_weights(domain: Domain, open_: Sequence[Attribute]) -> list[float]:
     """The parts of ρ that columns take."""
     many = 1.0 if domain.at_most is None else max(domain.at_most / FEW_RECORDS, 1.0)
-    categories = CATEGORIES_RHO_WEIGHT * many ** (-2 / 3)
+    categories = round(CATEGORIES_RHO_WEIGHT * many ** (-2 / 3), 2)  # so that it is the same on every machine
     return [categories if a.grid is None else float(changed(RoundPoints.of(a.grid), squares=True)) for a in open_]
 
 

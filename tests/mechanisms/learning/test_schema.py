@@ -163,7 +163,7 @@ def test_persons_vote_and_all_is_spent_in_rho(neighbours, changed):
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize("at_most", [None, 3])
+@pytest.mark.parametrize("at_most", [None, 3, 20])
 @pytest.mark.parametrize("columns", [OPEN.attributes, (HOURS, SEX)], ids=["with categories", "bins alone"])
 def test_learning_and_a_release_are_within_one_cost(neighbours, at_most, columns):
     """Each part as it is spent, of the unit beside what categories cost of δ, and of a record as a release tells it."""
