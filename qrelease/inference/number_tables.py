@@ -439,7 +439,8 @@ class MeasuredSums:
             shape = tuple(asked.domain.shape[a] for a in asked.by_axes)
             grouped = shape, self._ordered(asked.by_axes)
             shares, least, most = _shrunk_running(running, of_parts**2, of_rest**2, grouped)
-            shrunk = cell_quantiles(asked.attribute, np.diff(shares, axis=1, prepend=0.0), probabilities)
+            parts = np.diff(shares, axis=1, prepend=0.0)
+            shrunk = cell_quantiles(asked.attribute, parts, probabilities, noisy.sum(axis=0))
             ends = [_quantile_ends(values, least - p, most - p) for p in probabilities.tolist()]
             below, upto = (np.stack(part, axis=1) for part in zip(*ends, strict=True))
             below, upto = np.minimum(below, shrunk), np.maximum(upto, shrunk)

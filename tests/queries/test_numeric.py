@@ -11,7 +11,7 @@ from worlds import PROPERTY
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.errors import InvalidInput, TooLarge
-from qrelease.queries.numeric import NumericQuestion, at_a_bound, cell_values
+from qrelease.queries.numeric import NumericQuestion, at_a_bound, cell_quantiles, cell_values
 from qrelease.queries.workload import Workload
 
 FLIGHTS = Domain(
@@ -319,3 +319,48 @@ def test_a_condition_that_every_record_meets_is_none(condition, kept):
     found = NumericQuestion.parse(FLIGHTS, f"mean:share by carrier where {condition}")
     assert found.where == kept
     assert (found == NumericQuestion.parse(FLIGHTS, "mean:share by carrier")) == (not kept)
+
+
+def test_quantiles_in_a_wide_last_bin_go_by_the_density_of_the_bins_before_it():
+    """Of exponential waiting times, of which the last bin has a tenth, in 70 % of the column's width."""
+    waits = np.random.default_rng(0).exponential(30.0, 200_000)
+    waits = waits[waits < 240]
+    edges = (0, 10, 20, 30, 40, 50, 70, 240)
+    column, levels = Attribute("wait", "number", edges=edges), np.array([0.3, 0.92, 0.95, 0.98])
+    found = cell_quantiles(column, np.histogram(waits, edges)[0][None].astype(float), levels)[0]
+    exact = np.quantile(waits, levels)
+    shares = np.cumsum(np.histogram(waits, edges)[0]) / len(waits)
+    even = np.interp(levels, np.append(0, shares), edges)
+    assert (np.abs(found - exact) < np.abs(even - exact) / 4 + 0.1).all(), (found, exact, even)
+    mirrored = Attribute("wait", "number", edges=tuple(-e for e in reversed(edges)))
+    counts = np.histogram(-waits, mirrored.edges)[0][None].astype(float)
+    np.testing.assert_allclose(cell_quantiles(mirrored, counts, 1 - levels)[0], -found, atol=1e-6)
+
+
+def test_quantiles_go_evenly_where_nothing_is_known_of_a_density():
+    edges, half = (0, 10, 20, 30), np.array([0.5])
+    column = Attribute("age", "number", edges=edges)
+    peak, rising = (np.array([counts]) for counts in ([1.0, 8.0, 1.0], [1.0, 1.0, 998.0]))
+    assert cell_quantiles(column, peak, half).item() == pytest.approx(15)  # up on one side, down on the other
+    assert cell_quantiles(column, rising, half).item() > 24.9  # an end that rises outwards is taken to be even
+    singles = Attribute("stars", "number", edges=(1, 2, 3, 4), integer=True)
+    assert cell_quantiles(singles, rising, half).item() == 3
+
+
+def test_a_number_that_many_have_says_nothing_of_the_bins_beside_it():
+    hours = Attribute("hours", "number", edges=(0, 1, 11, 21, 31), integer=True)
+    heap, none = (np.array([[zeros, 10.0, 10.0, 10.0]]) for zeros in (10_000.0, 0.0))
+    (upper,) = cell_quantiles(hours, heap, np.array([1 - 25 / heap.sum()]))[0]
+    (plain,) = cell_quantiles(hours, none, np.array([1 - 25 / none.sum()]))[0]
+    assert upper == pytest.approx(plain, abs=1e-6)
+
+
+def test_the_density_inside_bins_is_that_of_all_groups_together():
+    """A group of a few records has its quantile where the others' density puts it, not where its own noise would."""
+    column = Attribute("wait", "number", edges=(0, 10, 20, 40))
+    many, few = [1000.0, 100.0, 10.0], [1.0, 0.0, 1.0]
+    (value,) = cell_quantiles(column, np.array([many, few]), np.array([0.75]))[1]
+    (alone,) = cell_quantiles(column, np.array([few]), np.array([0.75]))[0]
+    assert 20 < value < 26
+    assert alone == pytest.approx(30)
+    assert cell_quantiles(column, np.array([few]), np.array([0.75]), np.array(many)) == pytest.approx(value, rel=0.01)
