@@ -203,24 +203,31 @@ def _fitting(pattern: str) -> Callable[[str], bool]:
     return fits
 
 
-def compared(attribute: Attribute, operator: str, value: WrittenValue) -> int:
-    """The cells on one side of a value; `operator` is < <= > or >=. The missing cell is on neither side."""
+def compared(attribute: Attribute, operator: str, value: WrittenValue, *, negated: bool = False) -> int:
+    """The cells on one side of a value; `operator` is < <= > or >=. The missing cell is on neither side.
+
+    negated  whether the others are asked for
+    """
     number = _ordered(attribute, value, operator)
     if operator in ("<", "<="):
-        return _run(0, _below(attribute, number, operator))
-    return _run(_below(attribute, number, "<" if operator == ">=" else "<="), attribute.values)
+        return _run_within(attribute, 0, _below(attribute, number, operator), negated=negated)
+    start = _below(attribute, number, "<" if operator == ">=" else "<=")
+    return _run_within(attribute, start, attribute.values, negated=negated)
 
 
-def between(attribute: Attribute, low: WrittenValue, high: WrittenValue) -> int:
+def between(attribute: Attribute, low: WrittenValue, high: WrittenValue, *, negated: bool = False) -> int:
     """The cells of low..high, both included; for bins of numbers that are not whole, from low up to high.
 
     There a range means the bins between two edges, so that it contains its upper end only at the last edge.
+
+    negated  whether the others are asked for
     """
     start, stop = _ordered(attribute, low), _ordered(attribute, high)
     if start > stop:
         raise InvalidInput(f"attribute {attribute.name!r}: the range {low}..{high} runs backwards")
     half_open = attribute.edges and not attribute.whole and stop < attribute.edges[-1]
-    return _run(_below(attribute, start, "<"), _below(attribute, stop, "<" if half_open else "<="))
+    cells = _below(attribute, start, "<"), _below(attribute, stop, "<" if half_open else "<=")
+    return _run_within(attribute, *cells, negated=negated)
 
 
 def described(attribute: Attribute, cells: int, name: str) -> str:
@@ -363,11 +370,7 @@ def _below(attribute: Attribute, number: float | Fraction, operator: str) -> int
     if attribute.whole:
         number, closed = number + closed, False
     if attribute.outside == "clip" and not edges[0] <= number <= edges[-1]:
-        raise InvalidInput(
-            f"attribute {attribute.name!r}: the end bins, {attribute.label(0)} and "
-            f"{attribute.label(attribute.values - 1)}, take in whatever lies beyond (outside = 'clip'); "
-            "a condition must stay within them"
-        )
+        raise _beyond_the_ends(attribute)
     if number < edges[0] or (number == edges[0] and not closed):
         return 0
     if number > edges[-1] or (number == edges[-1] and (closed or attribute.whole)):
@@ -376,6 +379,26 @@ def _below(attribute: Attribute, number: float | Fraction, operator: str) -> int
     if edges[place] == number and not closed and place < attribute.values:
         return place
     return _cut_through(attribute, place if edges[place] == number and closed else place - 1, cut)
+
+
+def _run_within(attribute: Attribute, start: int, stop: int, *, negated: bool) -> int:
+    """The cells start..stop-1 of a condition on values; an error where it asks for what lies beyond the end bins alone.
+
+    No bin meets that, and 0 would be a wrong answer where the end bins hold such records: `age > 119` of bins up to
+    119. Of one that is negated, `not age <= 119`, the bins that do not meet it are asked for.
+    """
+    none_left = (start, stop) == (0, attribute.values) if negated else start == stop and start in (0, attribute.values)
+    if attribute.outside == "clip" and none_left:
+        raise _beyond_the_ends(attribute)
+    return _run(start, stop)
+
+
+def _beyond_the_ends(attribute: Attribute) -> InvalidInput:
+    return InvalidInput(
+        f"attribute {attribute.name!r}: the end bins, {attribute.label(0)} and "
+        f"{attribute.label(attribute.values - 1)}, take in whatever lies beyond (outside = 'clip'); "
+        "a condition must stay within them"
+    )
 
 
 def _first_beyond(attribute: Attribute, number: float | Fraction, *, closed: bool) -> int | None:

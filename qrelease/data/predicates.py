@@ -303,6 +303,7 @@ class _Parser:
             )
         self.patterns: dict[tuple[str, str], int] = {}
         self.compared = 0
+        self.negated = False  # whether an odd number of `not` stands before what is read
         self.last: tuple[Attribute, str, int] | None = None  # whose value was read last, bare, and where it begins
         self.rest = iter(list(_tokens(text)))  # a text with a wrong character is told so before anything else
         self.now = next(self.rest)
@@ -377,7 +378,10 @@ class _Parser:
         if depth > _MAX_DEPTH:
             raise InvalidInput(f"condition, position {self.now[2]}: nested deeper than {_MAX_DEPTH} levels")
         if self._take("not"):
-            return _negated(self._term(depth + 1), self.domain)
+            self.negated = not self.negated
+            node = _negated(self._term(depth + 1), self.domain)
+            self.negated = not self.negated
+            return node
         if self._take("("):
             node = self._condition(depth + 1)
             self._need(")")
@@ -420,16 +424,18 @@ class _Parser:
             cells = self._cells(start, conditions.equal_to, attribute, self._value(attribute))
             return cells ^ conditions.everything(attribute) if operator == "!=" else cells
         if operator:
-            return self._cells(start, conditions.compared, attribute, operator, self._value(attribute))
+            value = self._value(attribute)
+            return self._cells(start, conditions.compared, attribute, operator, value, negated=self.negated)
         inverted = self._take("not") is not None
         if self._word("between"):
             low = self._value(attribute)
             self._need("and")
-            cells = self._cells(start, conditions.between, attribute, low, self._value(attribute))
+            high, negated = self._value(attribute), inverted != self.negated
+            cells = self._cells(start, conditions.between, attribute, low, high, negated=negated)
         elif self._word("like"):
             cells = self._like(attribute, start)
         elif self._take("in"):
-            cells = self._members(attribute, start)
+            cells = self._members(attribute, start, negated=inverted != self.negated)
         elif not inverted and self._take("is"):
             inverted = self._take("not") is not None
             if not self._take("missing"):
@@ -453,26 +459,27 @@ class _Parser:
             self.patterns[key] = self._cells(start, conditions.like, attribute, pattern)
         return self.patterns[key]
 
-    def _members(self, attribute: Attribute, start: int) -> int:
+    def _members(self, attribute: Attribute, start: int, *, negated: bool) -> int:
         """A range, or a set of values and ranges in braces or parentheses."""
         bracket = self._take("{", "(")
         if not bracket:
-            return self._item(attribute, start, need_range=True)
+            return self._item(attribute, start, negated=negated, need_range=True)
         close = "}" if bracket == "{" else ")"
         cells = 0
         if self._take(close):
             return cells
         while True:
-            cells |= self._item(attribute, start)
+            cells |= self._item(attribute, start, negated=negated)
             if self._take(close):
                 return cells
             if not self._take(","):
                 self._fail(f"',' or '{close}'", self._about_words())
 
-    def _item(self, attribute: Attribute, start: int, *, need_range: bool = False) -> int:
+    def _item(self, attribute: Attribute, start: int, *, negated: bool, need_range: bool = False) -> int:
         value = self._value(attribute)
         if self._take(".."):
-            return self._cells(start, conditions.between, attribute, value, self._value(attribute))
+            high = self._value(attribute)
+            return self._cells(start, conditions.between, attribute, value, high, negated=negated)
         if need_range:
             more = conditions.how_to_ask_for_period(attribute, value.text) or self._about_words()
             self._fail("'..', or a set in braces after 'in'", more)

@@ -169,6 +169,51 @@ def test_parse_refuses(text, message):
     assert str(caught.value).count("\n") == 0
 
 
+CLIPPED = Domain(
+    (
+        Attribute("hours", "number", edges=(0, 20, 100), integer=True, outside="clip", missing=("?",)),
+        Attribute("share", "number", edges=(0, 0.5, 1), outside="clip"),
+        Attribute("pay", "number", edges=(0, 50, 100), within=(0, 99), step=1, outside="clip"),
+        Attribute("price", "number", edges=(0, 5, 10), within=(0, 9.99), step=0.01, outside="clip"),
+        Attribute("day", "date", edges=(18262, 18293, 18322), outside="clip"),
+        Attribute("age", "number", edges=(0, 20, 120), integer=True, outside="missing", missing=("?",)),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("hours > 99", "hours >= 100", "hours < 0", "hours <= -1", "hours > 150", "not hours <= 99"),
+        *("not (hours >= 0 and hours <= 99)", "hours not in 0..99", "hours not between 0 and 99"),
+        *("hours not in {0..99}", "hours < 20 or not not hours > 99"),
+        *("share > 1", "share < 0", "share in 0..0", "pay > 99", "pay >= 100", "pay < 0", "price > 9.99"),
+        *("price >= 10", "price < 0", "day > 2020-02-29", "day < 2020-01-01", "day <= 2019-12-31"),
+    ],
+)
+def test_what_only_clipped_values_could_meet_is_refused(text):
+    with pytest.raises(InvalidInput, match="take in whatever lies beyond .* a condition must stay within them"):
+        parse(text, CLIPPED)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("hours <= 99", "hours is not missing"),
+        ("hours in {}", "hours in {}"),
+        ("hours < 20 and hours >= 20", "hours in {}"),
+        ("not hours is not missing", "hours is missing"),
+        ("not not hours <= 99", "hours is not missing"),
+        ("share in 0.5..0.5", "share in {}"),
+        ("not (share >= 0.5 and hours < 20)", "hours in {20..99, '?'} or share in 0.0..0.5"),
+        ("age > 119", "age in {}"),
+        ("not age >= 0", "age is missing"),
+    ],
+)
+def test_other_conditions_of_clipped_columns_stay(text, canonical):
+    assert str(parse(text, CLIPPED)) == canonical
+
+
 def test_a_predicate_must_be_text():
     with pytest.raises(InvalidInput, match="a predicate must be a text, got int"):
         parse(3, DOMAIN)
