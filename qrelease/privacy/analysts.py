@@ -179,17 +179,14 @@ class Analysts:
 
     def raise_budget(self, name: str, budget: Cost) -> None:
         """Let that analyst spend more in all; `InvalidInput` unless it is more than now, and of its kind."""
-        check_cost(budget)
         with self._store.writing():
             found = self._row(name)
-            old, new = cost_from_text(found.budget).to_json(), budget.to_json()
-            if old.keys() != new.keys() or old == new or any(new[part] < value for part, value in old.items()):
-                now = cost_from_text(found.budget)
-                how = "a larger epsilon, without a delta" if isinstance(now, PureDP) else larger(now)
-                raise InvalidInput(
-                    f"a raised budget must be larger than {now}, whose place it takes: {how}; got {budget}"
-                )
+            _check_larger(cost_from_text(found.budget), budget)
             rows.replace(self._store, found, found._replace(budget=cost_text(budget)))
+
+    def check_raise(self, name: str, budget: Cost) -> None:
+        """Raise what `raise_budget` would raise; nothing is changed."""
+        _check_larger(self.named(name).budget, budget)
 
     def list(self) -> tuple[Analyst, ...]:
         """All of them, in the order in which they were added."""
@@ -212,19 +209,28 @@ class Analysts:
         with self._store.reading():
             return _analyst(self._row(name))
 
-    def times_left(self, name: str, cost: Cost) -> int:
-        """How often the analyst of that name can still pay the same cost; `InvalidInput` if there is none."""
-        with self._store.reading():
-            row = self._row(name)
-        budget = cost_from_text(row.budget)
-        return times_left(budget, tally_from_text(row.tally, budget), cost)
+    def times_left(self, name: str, cost: Cost, budget: Cost | None = None) -> int:
+        """How often the analyst of that name can still pay the same cost; `InvalidInput` if there is none.
 
-    def out_of_reach(self, name: str) -> float:
-        """About how much ε of the budget of the analyst of that name will not be used: see `filters.out_of_reach`."""
+        budget  once it is raised to this; None for the one that there is
+        """
+        now, tally = self._spent_of(name)
+        return times_left(budget or now, tally, cost)
+
+    def out_of_reach(self, name: str, budget: Cost | None = None) -> float:
+        """About how much ε of the budget of the analyst of that name will not be used: see `filters.out_of_reach`.
+
+        budget  as in `times_left`
+        """
+        now, tally = self._spent_of(name)
+        return out_of_reach(budget or now, tally)
+
+    def _spent_of(self, name: str) -> tuple[Cost, Tally]:
+        """An analyst's budget, and what was spent of it."""
         with self._store.reading():
             row = self._row(name)
         budget = cost_from_text(row.budget)
-        return out_of_reach(budget, tally_from_text(row.tally, budget))
+        return budget, tally_from_text(row.tally, budget)
 
     @contextmanager
     def account(self, name: str) -> "Iterator[AnalystAccount]":
@@ -303,6 +309,15 @@ class AnalystAccount:
         """Write down what has changed, once for all of it."""
         if self._row != self._found and not rows.replace(self._store, self._found, self._row):
             raise AssertionError("the account was changed by another that was open beside it")
+
+
+def _check_larger(now: Cost, budget: Cost) -> None:
+    """`InvalidInput` unless a budget is larger than the one of now, and of its kind."""
+    check_cost(budget)
+    old, new = now.to_json(), budget.to_json()
+    if old.keys() != new.keys() or old == new or any(new[part] < value for part, value in old.items()):
+        how = "a larger epsilon, without a delta" if isinstance(now, PureDP) else larger(now)
+        raise InvalidInput(f"a raised budget must be larger than {now}, whose place it takes: {how}; got {budget}")
 
 
 def _hashed(token: str) -> str:

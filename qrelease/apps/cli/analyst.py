@@ -7,13 +7,18 @@ from typing import Final
 
 from qrelease.apps.cli.shared import LEDGER, action, ledger_place, opened, told
 from qrelease.errors import InvalidInput
-from qrelease.privacy.analysts import Analysts
+from qrelease.privacy.analysts import Analyst, Analysts
 from qrelease.privacy.costs import ApproxDP, Cost, PureDP, cost_of, six_digits
-from qrelease.privacy.filters import Tally, increase
+from qrelease.privacy.filters import Tally, increase, times_left
 from qrelease.privacy.ledger import Ledger
 
 MEASURED_ANSWERS: Final = "online: answers"
 """The label of what a session charges for a new answer."""
+
+MOST_UNUSED: Final = 0.25
+"""Of what a raise adds, so much may be out of reach before the raise is refused."""
+
+_FIXED: Final = "charges in rho are added up at a Rényi order that was fixed by the first of them, for the budget as it was"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +37,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     more.add_argument("name", help="the analyst's name")
     more.add_argument("--epsilon", type=float, required=True, help="what this analyst may spend in all")
     more.add_argument("--delta", type=float, help="the delta that goes with it (default: as it is)")
+    how = more.add_mutually_exclusive_group()
+    how.add_argument("--dry-run", action="store_true", help="say how many answers it would buy, and change nothing")
+    how.add_argument(
+        "--anyway", action="store_true", help="raise it even if more than a quarter of what is added cannot be used"
+    )
     listing = action(actions, "list", _list, "Show names, budgets and how much was asked.")
     for each in (add, revoke, reissue, more, listing):
         each.add_argument("--ledger", type=ledger_place, required=True, help=LEDGER)
@@ -95,16 +105,17 @@ def _tell_answers(ledger: Ledger, name: str) -> None:
     else:
         count = analysts.times_left(name, price)
         said = (
-            f"the budget still buys about {count:,} new answer{'' if count == 1 else 's'}, at the price of the last one"
-            f" here, {told(price)}; `answers` in /v1/budget is the present number"
+            f"the budget still buys about {_new_answers(count)}, at the price of the last one here, {told(price)};"
+            " `answers` in /v1/budget is the present number"
         )
     unused = analysts.out_of_reach(name)
     if unused:
-        said += (
-            f"; about epsilon={unused:.2g} of it cannot be used: charges in rho are added up at a Rényi order that was"
-            " fixed by the first of them, for the budget as it was"
-        )
+        said += f"; about epsilon={unused:.2g} of it cannot be used: {_FIXED}"
     print(f"{name}: {said}", file=sys.stderr)
+
+
+def _new_answers(count: int) -> str:
+    return f"{count:,} new answer{'' if count == 1 else 's'}"
 
 
 def _listed(takes: Mapping[str, float] | None) -> str:
@@ -129,13 +140,57 @@ def _reissue(arguments: argparse.Namespace) -> None:
 def _raise(arguments: argparse.Namespace) -> None:
     with opened(arguments.ledger) as ledger:
         analysts = Analysts(ledger)
-        known = analysts.named(arguments.name).budget.to_json().get("delta")
-        delta = known if arguments.delta is None else arguments.delta
-        analysts.raise_budget(arguments.name, cost_of(arguments.epsilon, delta))
-        found = analysts.named(arguments.name)
+        was = analysts.named(arguments.name)
+        known = was.budget.to_json().get("delta")
+        raised = cost_of(arguments.epsilon, known if arguments.delta is None else arguments.delta)
+        analysts.check_raise(was.name, raised)
+        unused = analysts.out_of_reach(was.name, raised)
+        if arguments.dry_run:
+            print(f"{was.name}  {_would_buy(ledger, was, raised)}{_unused(unused)}; nothing was changed")
+            return
+        lost = unused - analysts.out_of_reach(was.name)
+        added = raised.to_json()["epsilon"] - was.budget.to_json()["epsilon"]
+        if lost > MOST_UNUSED * added and not arguments.anyway:
+            raise InvalidInput(
+                f"nothing was changed: of the epsilon={added:.3g} that this adds to the budget of {was.name}, about"
+                f" {lost:.2g} could not be used, as {_FIXED}; {_would_buy(ledger, was, raised)};"
+                f" {_under_a_new_name(arguments, ledger, raised, added)}, and --anyway raises this budget all the same"
+            )
+        analysts.raise_budget(was.name, raised)
+        found = analysts.named(was.name)
         _warn(ledger, found.name, found.budget)
+        if not found.active:
+            print(
+                f"warning: {found.name} was revoked, and can ask nothing before `qrelease analyst reissue {found.name}"
+                " --restore`",
+                file=sys.stderr,
+            )
         _tell_answers(ledger, found.name)
         print(f"{found.name}  budget {told(found.budget)}, spent {told(found.spent)}")
+
+
+def _would_buy(ledger: Ledger, was: Analyst, raised: Cost) -> str:
+    """How many new answers a raised budget would buy, and how many the present one does."""
+    price = _last_price(ledger)
+    if price is None:
+        return f"how many answers {told(raised)} would buy is not known before the first new one"
+    now, then = (Analysts(ledger).times_left(was.name, price, budget) for budget in (was.budget, raised))
+    priced = f"at the price of the last one here, {told(price)}"
+    return f"{told(raised)} in all would buy about {_new_answers(then)}, where now {now:,} are left, {priced}"
+
+
+def _unused(unused: float) -> str:
+    return f"; about epsilon={unused:.2g} of it could not be used: {_FIXED}" if unused else ""
+
+
+def _under_a_new_name(arguments: argparse.Namespace, ledger: Ledger, raised: Cost, added: float) -> str:
+    """What to type for an analyst who has what a raise would have added, and how many answers that buys."""
+    delta = raised.to_json().get("delta")
+    given = f"--epsilon {added:.6g}" + ("" if delta is None else f" --delta {delta:g}")
+    price = _last_price(ledger)
+    bought = "" if price is None else f" buys about {_new_answers(times_left(cost_of(added, delta), Tally(), price))}"
+    typed = f"`qrelease analyst add NEW-NAME --ledger {arguments.ledger} {given}`"
+    return f"the same under a new name, by {typed},{bought}" if bought else f"use a new name, by {typed}"
 
 
 def _list(arguments: argparse.Namespace) -> None:

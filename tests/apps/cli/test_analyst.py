@@ -25,7 +25,7 @@ def test_a_token_is_issued_again_and_a_budget_raised(folder: Path, capsys: pytes
             account.spend(ZCDP(0.0001))
     assert main(["analyst", "reissue", "ada", "--ledger", "l"]) == 0
     new = capsys.readouterr().out.strip()
-    assert main(["analyst", "raise", "ada", "--epsilon", "0.5", "--ledger", "l"]) == 0
+    assert main(["analyst", "raise", "ada", "--epsilon", "0.5", "--ledger", "l", "--anyway"]) == 0
     assert "ada  budget epsilon=0.5, delta=1e-10, spent epsilon=" in capsys.readouterr().out
     for epsilon in ("0.5", "0.25"):
         assert main(["analyst", "raise", "ada", "--epsilon", epsilon, "--ledger", "l"]) == 2
@@ -98,7 +98,7 @@ def test_it_is_told_about_how_many_answers_a_budget_buys(folder: Path, capsys: p
         session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(), cap)
         session.answer("sex = F")
         price = session.answer_price
-    commands = [["add", "bob", "--delta", "1e-9"], ["raise", "bob"]]
+    commands = [["add", "bob", "--delta", "1e-9"], ["raise", "bob", "--anyway"]]
     for command, epsilon in zip(commands, (0.3, 0.9), strict=True):
         assert main(["analyst", *command, "--ledger", "l", "--epsilon", f"{epsilon}"]) == 0
         err = capsys.readouterr().err
@@ -110,6 +110,51 @@ def test_it_is_told_about_how_many_answers_a_budget_buys(folder: Path, capsys: p
             with analysts.account("bob") as account:
                 for _ in range(count):
                     account.spend(price)
+
+
+def test_a_raise_of_which_much_could_not_be_used_is_refused_before(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cap = ApproxDP(5.0, 1e-6)
+    with Ledger.open(folder / "l", cap, neighbours="replace-one") as ledger:
+        session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(), cap)
+        session.answer("sex = F")
+        price = session.answer_price
+        analysts = Analysts(ledger)
+        analysts.add("bob", ApproxDP(0.1, 1e-9))
+        with analysts.account("bob") as account:
+            account.spend(price)
+        now, then = (analysts.times_left("bob", price, b) for b in (None, ApproxDP(3.0, 1e-9)))
+        analysts.add("twin", ApproxDP(2.9, 1e-9))
+        twin = analysts.times_left("twin", price)
+    command = ["analyst", "raise", "bob", "--ledger", "l", "--epsilon", "3"]
+    assert main(command) == 2
+    out, err = capsys.readouterr()
+    (line,) = err.splitlines()
+    assert not out
+    assert "nothing was changed: of the epsilon=2.9 that this adds to the budget of bob, about" in line
+    buys = f"epsilon=3, delta=1e-09 in all would buy about {then:,} new answers, where now {now:,} are left"
+    assert buys in line
+    typed = "`qrelease analyst add NEW-NAME --ledger l --epsilon 2.9 --delta 1e-09`"
+    assert f"{typed}, buys about {twin:,} new answers, and --anyway raises this budget all the same" in line
+    assert then < twin
+    assert main([*command, "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"bob  {buys}")
+    assert out.endswith("; nothing was changed\n")
+    assert not err
+    with Ledger.open(folder / "l") as ledger:
+        assert Analysts(ledger).named("bob").budget == ApproxDP(0.1, 1e-9)
+    assert main([*command, "--anyway"]) == 0
+    assert "bob  budget epsilon=3, delta=1e-09, spent" in capsys.readouterr().out
+
+
+def test_a_raise_of_a_revoked_analyst_says_what_it_needs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Ledger.open("l", PureDP(1.0)).close()
+    for command in (["add", "ada", "--epsilon", "0.25"], ["revoke", "ada"], ["raise", "ada", "--epsilon", "0.5"]):
+        assert main(["analyst", *command, "--ledger", "l"]) == 0
+    said = capsys.readouterr().err
+    assert "warning: ada was revoked, and can ask nothing before `qrelease analyst reissue ada --restore`" in said
 
 
 def test_adding_an_analyst_says_what_to_type(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
