@@ -12,13 +12,15 @@ COMPILING = (
 )
 
 
-def tell_of_compiling() -> None:
+def tell_of_compiling(*, everywhere: bool = False) -> None:
     """Say on stderr, once, why nothing happens while code is compiled that no earlier run compiled.
 
     At once on a terminal and in a notebook; where lines of a log are asked for, when it has taken more than `SILENT`;
     elsewhere not at all.
+
+    everywhere  tell it elsewhere, too, when it has taken so long: for what others wait for, as a server
     """
-    if _at_once() or logs_lines():
+    if everywhere or _at_once() or logs_lines():
         _listen()
 
 

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 
 import numpy as np
@@ -17,7 +17,7 @@ from qrelease._util.validate import whole
 from qrelease.apps.client_http import Address, Wire
 from qrelease.errors import InvalidInput, ServiceError
 from qrelease.privacy.costs import Cost, amount_from_json, check_cost, cost_from_json
-from qrelease.release.frames import Column, Frame, as_frame, check_frame
+from qrelease.release.frames import Column, Frame, as_frame, check_frame, key_name
 from qrelease.statistics.catalogue import spell_statistic
 from qrelease.statistics.estimate import Estimate
 
@@ -31,6 +31,10 @@ _OF_NUMBERS: Final = re.compile(
     r"\s*(sum|mean|median|variance|histogram|ratio|quantile\s*\([^)]*\))\s*:|\s*count(\s+by\s|\s*$)"
 )
 _COST_COLUMNS: Final = ("epsilon", "delta", "rho")
+_OWN_COLUMNS: Final = (
+    *("query", "value", "low", "high", "source", "takes", "note", "error", "rank_error"),
+    *_COST_COLUMNS,
+)
 _DAY, _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}"), re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*")
 
 
@@ -46,7 +50,10 @@ class ServedAnswer:
     low, high   of numbers: what the true answer lies between, except with `beta` for each count that it is made of
     rank_error  of a quantile: how many records its rank may be off by; `low` and `high` allow for it
     takes       by how much it raised what the analyst has spent, in the terms of that budget; None for nothing
-    note        of numbers: why `low` and `high` tell no more than was known before; else nothing
+    note        of numbers: why `low` and `high` tell no more than was known before; that a synopsis was bought; else
+                nothing
+    group       of a marginal, and of numbers by group: the value of each column of the group, or the label of its bin,
+                in the order that was asked for; None for a missing value, and nothing without groups
     """
 
     query: str
@@ -59,6 +66,7 @@ class ServedAnswer:
     rank_error: float | None = None
     takes: Mapping[str, float] | None = None
     note: str = ""
+    group: Mapping[str, Any] = field(default_factory=dict)
 
     __repr__ = brief
 
@@ -72,7 +80,7 @@ class ServedQuote:
     takes       by how much what the analyst has spent would rise, in the terms of that budget
     affordable  whether the budgets hold it now
     note        a sentence where there are so many groups that the answers can tell little, or where less may be charged
-                than is quoted, as of a quantile; else nothing
+                than is quoted, as of a quantile, or where a synopsis would be bought; else nothing
     error       how far off each answer may be: of counts at most, of sums, means and shares about so far where all
                 groups have as many records and none lacks the number; None where that rests on what is private
     """
@@ -356,7 +364,9 @@ class AnalystClient:
                 for q in found["quotes"]
             ]
 
-    def ask(self, condition: str, *, most: float | None = None, key: str | None = None) -> ServedAnswer:
+    def ask(
+        self, condition: str, *, most: float | None = None, synopsis: bool = True, key: str | None = None
+    ) -> ServedAnswer:
         """How many records meet a condition, such as `age >= 60 and smokes = yes`.
 
         Parameters
@@ -365,6 +375,8 @@ class AnalystClient:
             In the language of conditions.
         most : float, optional
             Refuse rather than take more than this of the budget, in ε, or in ρ where the budget is in ρ.
+        synopsis : bool
+            Whether a synopsis may be bought, where many like it were asked: it costs more, and makes later ones free.
         key : str, optional
             This question's own name, by default a new one: asked again under it, the answer is the same, and free.
 
@@ -387,7 +399,7 @@ class AnalystClient:
                 f"ask takes one condition, a text; ask_many([...]) takes other questions, got {condition!r}"
             )
         with _advised([condition]):
-            (answer,) = self._asked("/v1/query", {"where": condition}, most, key)
+            (answer,) = self._asked("/v1/query", {"where": condition, **_wish(synopsis=synopsis)}, most, key)
         return answer
 
     @overload
@@ -451,6 +463,7 @@ class AnalystClient:
         *,
         top: int | None = ...,
         most: float | None = ...,
+        synopsis: bool = ...,
         key: str | None = ...,
         frame: None = ...,
     ) -> list[ServedAnswer]: ...
@@ -461,6 +474,7 @@ class AnalystClient:
         *,
         top: int | None = ...,
         most: float | None = ...,
+        synopsis: bool = ...,
         key: str | None = ...,
         frame: Frame,
         details: bool = ...,
@@ -471,6 +485,7 @@ class AnalystClient:
         *,
         top: int | None = None,
         most: float | None = None,
+        synopsis: bool = True,
         key: str | None = None,
         frame: Frame | None = None,
         details: bool = False,
@@ -485,7 +500,9 @@ class AnalystClient:
             Give only so many groups, those of the largest values, in descending order. All groups are asked and paid
             for; the first of those given has the cost.
         most, key, frame, details
-            As in `ask_many`.
+            As in `ask_many`; a frame has the groups by their columns, too.
+        synopsis
+            As in `ask`.
 
         Returns
         -------
@@ -499,7 +516,7 @@ class AnalystClient:
         """
         check_frame(frame)
         limit = {} if top is None else {"top": whole("top", top, least=1)}
-        found = self._asked("/v1/query", {"numbers": question, **limit}, most, key)
+        found = self._asked("/v1/query", {"numbers": question, **limit, **_wish(synopsis=synopsis)}, most, key)
         return found if frame is None else as_frame(_answer_columns(found, details=details), frame)
 
     def estimate(
@@ -684,6 +701,11 @@ class AnalystClient:
         return self._wire.post(path, body, named, most=None if most is None else f"{float(most)!r}")
 
 
+def _wish(*, synopsis: bool) -> Mapping[str, bool]:
+    """What a query says of synopses: nothing where one may be bought."""
+    return {} if synopsis else {"synopsis": False}
+
+
 @contextlib.contextmanager
 def _advised(questions: Sequence[QuestionForm]) -> Iterator[None]:
     """While a service reads questions: of a refused one that looks like one about numbers, say where it goes."""
@@ -743,13 +765,15 @@ def _estimated(found: Any) -> ServedEstimate:
 
 
 def _answer_columns(answers: Sequence[ServedAnswer], *, details: bool) -> dict[str, Column]:
-    """Answers as columns, always the same ones: what an answer does not have is missing.
+    """Answers as columns: first those of the groups, where all answers are of groups by the same columns.
 
-    A count lies as far on either side as its `error` says.
+    The others are always the same ones, and what an answer does not have is missing there. A count lies as far on
+    either side as its `error` says.
 
     details  whether all that they have is there; what does not fit a line is not seen
     """
     found = {
+        **_group_columns(answers),
         "query": _texts([a.query for a in answers]),
         "value": _floats([a.value for a in answers]),
         "low": _floats([a.value - a.error if a.low is None else a.low for a in answers]),
@@ -767,6 +791,23 @@ def _answer_columns(answers: Sequence[ServedAnswer], *, details: bool) -> dict[s
         "rank_error": _floats([a.rank_error for a in answers]),
         **{name: _floats([cost.get(name) for cost in costs]) for name in _COST_COLUMNS},
     }
+
+
+def _group_columns(answers: Sequence[ServedAnswer]) -> dict[str, Column]:
+    """The groups of answers by the columns that these are of; nothing where these are not the same for all."""
+    names = [*answers[0].group] if answers else []
+    if any([*a.group] != names for a in answers):
+        return {}
+    return {key_name(name, _OWN_COLUMNS, names): _cells([a.group[name] for a in answers]) for name in names}
+
+
+def _cells(values: Sequence[Any]) -> Column:
+    """Numbers, truth values or texts, some of which may be missing."""
+    missing = np.array([value is None for value in values], dtype=bool)
+    kinds = {type(value) for value in values if value is not None}
+    kind = next((kind for kind in (bool, int, float) if kinds == {kind}), object)
+    empty = None if kind is object else kind()
+    return Column(np.array([empty if value is None else value for value in values], dtype=kind), missing)
 
 
 def _texts(values: Sequence[str]) -> Column:

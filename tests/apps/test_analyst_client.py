@@ -55,6 +55,8 @@ def test_a_question_is_quoted_asked_and_remembered(people):
     assert people.answered(1) == [answer]
     assert people.ask("grade = 0", key=asked.key) == answer
     assert people.budget() == budget
+    assert people.ask("grade = 0", synopsis=False).value == answer.value
+    assert people.history()[1].queries == ({"where": "grade = 0", "synopsis": False},)
 
 
 def test_groups_above_a_threshold_are_quoted_found_and_remembered(people):
@@ -95,6 +97,13 @@ def test_answers_are_frames(people, frame):
     assert found["low"].to_list() == [a.value - a.error for a in listed[:-1]], "a count's accuracy is in the frame too"
     assert found["high"].to_list() == [a.value + a.error for a in listed[:-1]]
     numbers = people.numbers("mean:age by sex", frame=frame)
+    assert [*numbers.columns] == ["sex", *shown]
+    assert numbers["sex"].to_list() == ["F", "M"]
+    by_age = people.ask_many([["grade", "age"]], frame=frame)
+    assert [*by_age.columns[:2]] == ["grade", "age"]
+    assert by_age["grade"].to_list() == [0, 1, 2] * 4
+    assert by_age["age"].is_null().sum() == 3 if frame == "polars" else by_age["age"].isna().sum() == 3
+    assert people.answered(len(people.history()))[0].group == {"grade": 0, "age": "0..19"}
     assert (numbers["low"] <= numbers["value"]).all()
     assert len(numbers) == 2
     (largest,) = people.numbers("mean:age by sex", top=1)

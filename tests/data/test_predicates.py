@@ -192,7 +192,7 @@ CLIPPED = Domain(
     ],
 )
 def test_what_only_clipped_values_could_meet_is_refused(text):
-    with pytest.raises(InvalidInput, match="take in whatever lies beyond .* a condition must stay within them"):
+    with pytest.raises(InvalidInput, match=r"take in whatever lies beyond .* a condition must stay within them"):
         parse(text, CLIPPED)
 
 

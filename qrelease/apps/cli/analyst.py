@@ -18,7 +18,9 @@ MEASURED_ANSWERS: Final = "online: answers"
 MOST_UNUSED: Final = 0.25
 """Of what a raise adds, so much may be out of reach before the raise is refused."""
 
-_FIXED: Final = "charges in rho are added up at a Rényi order that was fixed by the first of them, for the budget as it was"
+_FIXED: Final = (
+    "charges in rho are added up at a Rényi order that was fixed by the first of them, for the budget as it was"
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

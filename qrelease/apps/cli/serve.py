@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from qrelease._util.compiling import tell_of_compiling
 from qrelease.apps.cli import STAYS
 from qrelease.apps.cli.serve_file import read_serve_file
 from qrelease.apps.cli.shared import (
@@ -184,6 +185,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     if server.metrics_port == server.port != 0:
         raise InvalidInput("metrics-port is also the server's port, where anybody could read the metrics: take another")
+    tell_of_compiling(everywhere=True)
     with ExitStack() as closing:
         listening = closing.enter_context(listen(server.host, server.port))
         if not ip_address(listening.getsockname()[0]).is_loopback:

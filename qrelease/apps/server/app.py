@@ -37,7 +37,7 @@ from qrelease.apps.server.bodies import json_body
 from qrelease.apps.server.metrics import MEDIA_TYPE, Meter
 from qrelease.apps.server.openapi import ENDPOINTS, KEY_PATTERN, Endpoint, document
 from qrelease.apps.server.pages import BrowserHeaders, fixed_route, page_routes
-from qrelease.apps.server.problems import KeyReused, NoRoom, Problem, bytes_response, json_response
+from qrelease.apps.server.problems import Ended, KeyReused, NoRoom, Problem, bytes_response, json_response
 from qrelease.apps.server.questions import (
     MAX_ANSWERS,
     NumberQuestion,
@@ -62,7 +62,6 @@ from qrelease.apps.server.shapes import (
     Page,
     Queries,
     Query,
-    Quoted,
     check_names,
     read_json,
     read_texts,
@@ -165,7 +164,7 @@ class Handlers:
         self._rates = Rates(limits.rate, limits.burst)
         self._strangers = strangers or self._rates
         self._holders: dict[str, tuple[Analyst, float]] = {}
-        self._conditions: dict[str, Question | NumberQuestion] = {}
+        self._conditions: dict[tuple[str, bool], Question | NumberQuestion] = {}
         self._drawing = asyncio.Semaphore(1)
         self._reading = ThreadPoolExecutor(1, "reading")
         self._looking_since = math.inf
@@ -288,7 +287,7 @@ class Handlers:
         """What queries would cost now."""
         with self._transactions.coming():
             questions = self._questions(analyst, body.queries)
-            return json_response(Quoted(await self._do(lambda service: service.quote(analyst.name, questions))))
+            return json_response(await self._do(lambda service: service.quote(analyst.name, questions)))
 
     async def query(self, analyst: Analyst, key: str, body: Query, asked: Limit) -> Response:
         """Ask one query."""
@@ -348,13 +347,14 @@ class Handlers:
         """`read_question`, remembered for conditions, which are asked again and again."""
         if query.where is UNSET:
             return read_question(self._public.domain, query)
-        known = self._conditions.get(query.where)
+        key = query.where, query.synopsis is UNSET or query.synopsis
+        known = self._conditions.get(key)
         if known is None:
             known = read_question(self._public.domain, query)
             if len(self._conditions) >= MAX_REMEMBERED_CONDITIONS:
                 self._conditions.clear()
             if known.cells <= MAX_REMEMBERED_CELLS:
-                self._conditions[query.where] = known
+                self._conditions[key] = known
         return known
 
     async def budget(self, analyst: Analyst) -> Response:
@@ -493,7 +493,8 @@ async def responded(answer: Callable[[], Awaitable[Response]], *, under_key: boo
         return Problem(503, f"not now; {again}", retry_after="1").response()
     except QReleaseError as refusal:
         status = next(status for kind, status in _STATUS.items() if isinstance(refusal, kind))
-        return Problem(status, str(refusal)).response()
+        found = refusal.answers if isinstance(refusal, Ended) else ()
+        return Problem(status, str(refusal), answers=found).response()
     except Exception as error:
         if not isinstance(error, Fault):
             log.error("a fault: %s", type(error).__name__)  # its text may tell too much

@@ -102,7 +102,8 @@ ENDPOINTS: Final = (
     Endpoint(
         "POST",
         "/v1/batch",
-        "Ask several queries. If the budget ends in between there is no answer, and what was paid for is cached: free.",
+        "Ask several queries. If the budget ends in between, the refusal has the answers that were found before, which"
+        " are kept: free when they are asked for again.",
         shapes.Answered,
         body=shapes.Queries,
         parameters=shapes.Limit,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 from starlette.responses import Response
 
 from qrelease.apps.server import shapes
-from qrelease.errors import QReleaseError
+from qrelease.errors import BudgetExceeded, QReleaseError
 
 PROBLEMS: Final[Mapping[int, str]] = {
     400: "malformed request",
@@ -38,6 +38,22 @@ class NoRoom(QReleaseError):  # noqa: N818
     """The analyst's requests take all the room that they have in the ledger."""
 
 
+class Ended(BudgetExceeded):
+    """A budget ended in the midst of a request, after some of it was answered.
+
+    Parameters
+    ----------
+    message
+        One line.
+    answers
+        The answers that were found before: they are kept, and their analyst is told them.
+    """
+
+    def __init__(self, message: str, answers: Sequence[shapes.Answer]) -> None:
+        super().__init__(message)
+        self.answers = [*answers]
+
+
 class Problem(Exception):  # noqa: N818  it becomes a response
     """Why a request is refused, as its client is told.
 
@@ -49,17 +65,28 @@ class Problem(Exception):  # noqa: N818  it becomes a response
         One line for the client: a function of the request and of what is public.
     title
         Another one than that of the status.
+    answers
+        Those that were found before the rest was refused.
     headers
         Further headers of the response, with underscores for hyphens.
     """
 
-    def __init__(self, status: int, detail: str, *, title: str | None = None, **headers: str) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        title: str | None = None,
+        answers: Sequence[shapes.Answer] = (),
+        **headers: str,
+    ) -> None:
         self.status, self.detail, self.headers = status, detail, headers
+        self.answers = [*answers]
         self.title = title or PROBLEMS[status]
 
     def response(self) -> Response:
         """The response that says so."""
-        content = shapes.Problem(self.title, self.status, self.detail)
+        content = shapes.Problem(self.title, self.status, self.detail, self.answers or msgspec.UNSET)
         return json_response(content, self.status, "application/problem+json", **self.headers)
 
 

@@ -8,6 +8,7 @@ the other end of a pipe. Nothing has to be put in order then, since all that was
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import math
@@ -135,8 +136,10 @@ def listen(host: str, port: int) -> socket.socket:
         # Found out anew from the descriptor, the socket knows its protocol: else asyncio leaves Nagle's delays on.
         return socket.socket(fileno=made.detach())
     except (OSError, OverflowError) as error:
+        taken = getattr(error, "errno", None) == errno.EADDRINUSE
         raise InvalidInput(
             f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}"
+            f"{'; take another by --port, or port in the file of datasets' if taken else ''}"
         ) from None
 
 
@@ -388,9 +391,12 @@ def outlook(session: OnlineSession) -> str:
         synthetic = (
             f"; no synthetic records: there are {domain.size:,} cells, and they are drawn for {most_cells:,} at most"
         )
+    left = ""
+    if session.spent is not None:
+        left = f", and what is left buys about {session.answers_left:,} more"
     within = f"{100 * session.mechanism.alpha:g}% of {session.records:,} records"
     return (
-        f"a new answer within {within} costs {cost:.6g} by itself: {int(most / price):,} use up {total:.6g};"
+        f"a new answer within {within} costs {cost:.6g} by itself: {int(most / price):,} use up {total:.6g}{left};"
         f" those that follow from earlier ones are free, and a synopsis for many may be cheaper{synthetic}"
     )
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from msgspec import UNSET, json
 
+from qrelease._util.typing import Axes
 from qrelease.apps.server import shapes
 from qrelease.data.conditions import cell_text, name_text
 from qrelease.data.domain import Domain
@@ -25,9 +27,11 @@ from qrelease.privacy.costs import Cost, cost_from_json
 from qrelease.queries.families import Vectors
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
+from qrelease.release.frames import cells_of
 from qrelease.statistics.catalogue import IN_SESSIONS, parse_statistic
 
 if TYPE_CHECKING:
+    from qrelease.data.attribute import Attribute
     from qrelease.mechanisms.online.session import Online
     from qrelease.privacy.ledger import Ledger
     from qrelease.statistics.base import Statistic
@@ -131,15 +135,26 @@ def _fits(query: shapes.Query) -> bool:
 
 @dataclass(frozen=True)
 class Question:
-    """What a query of the API means: a condition, or all cells of a marginal. Nothing large is made before `group`."""
+    """What a query of the API means: a condition, or all cells of a marginal. Nothing large is made before `group`.
+
+    synopsis  whether a synopsis may be bought for it
+    columns   those of a marginal, in the order that they were asked for
+    """
 
     domain: Domain
     meant: Predicate | Workload
+    synopsis: bool = True
+    columns: tuple[str, ...] = ()
+
+    @property
+    def axes(self) -> Axes:
+        """The positions of the columns that it is about."""
+        return self.meant.axes if isinstance(self.meant, Predicate) else self.meant.sets[0]
 
     @property
     def cells(self) -> int:
         """Cells of the marginal that it is about."""
-        return self.domain.cells(self.meant.axes if isinstance(self.meant, Predicate) else self.meant.sets[0])
+        return self.domain.cells(self.axes)
 
     @property
     def answers(self) -> int:
@@ -164,18 +179,42 @@ class Question:
         """The condition of each answer, in its one fixed spelling."""
         return (str(self.meant),) if isinstance(self.meant, Predicate) else tuple(self.meant.texts())
 
+    @cached_property
+    def labels(self) -> tuple[dict[str, Any], ...]:
+        """What each cell of a marginal is by the columns, one after the other; nothing of a condition."""
+        if not self.columns:
+            return ({},)
+        names = self.domain.names
+        cells = _groups(self.domain, [names[axis] for axis in self.axes])
+        return tuple({name: cell[name] for name in self.columns} for cell in cells)
+
 
 @dataclass(frozen=True)
 class NumberQuestion:
-    """What a query of the API means that asks for numbers by group, and how many of the groups are given."""
+    """What a query of the API means that asks for numbers by group, and how many of the groups are given.
+
+    synopsis  as of `Question`
+    """
 
     asked: NumericQuestion
     top: int | None = None
+    synopsis: bool = True
 
     @property
     def cells(self) -> int:
         """Cells of the marginal that it is about."""
         return self.asked.domain.cells(self.asked.axes)
+
+    @property
+    def axes(self) -> Axes:
+        """The positions of the columns that it is about."""
+        return self.asked.axes
+
+    @property
+    def labels(self) -> Iterator[dict[str, Any]]:
+        """What the group of each answer is by the columns; nothing without groups."""
+        for group in _groups(self.asked.domain, self.asked.by):
+            yield from [group] * max(len(self.asked.probabilities), 1)
 
     @property
     def answers(self) -> int:
@@ -188,21 +227,35 @@ class NumberQuestion:
         return self.answers if self.top is None else min(self.top, self.answers)
 
 
+def _groups(domain: Domain, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """What each cell of the marginal on some columns is by these, the cells of the last one in turn."""
+    for cell in product(*(_cell_values(domain[name]) for name in names)):
+        yield dict(zip(names, cell, strict=True))
+
+
+def _cell_values(attribute: Attribute) -> list[Any]:
+    """The value of each cell as JSON, or the label of its bin; None for a missing one."""
+    cells = None if attribute.kind == "date" else cells_of(attribute)
+    found = [*attribute.labels] if cells is None else cells.values.tolist()
+    return [*found[: attribute.values], *[None] * (attribute.size - attribute.values)]
+
+
 def read_question(domain: Domain, query: shapes.Query) -> Question | NumberQuestion:
     """What a query of the API means.
 
     `InvalidInput` for one that means nothing, `TooLarge` for one about too many cells.
     """
+    synopsis = query.synopsis is UNSET or query.synopsis
     if query.marginal is not UNSET:
         cells = domain.cells(domain.axes(query.marginal))
         if cells > MAX_ANSWERS:
             raise TooLarge(f"the marginal has {cells:,} cells; at most {MAX_ANSWERS:,} are allowed")
-        return Question(domain, Workload.marginals(domain, [query.marginal]))
+        return Question(domain, Workload.marginals(domain, [query.marginal]), synopsis, tuple(query.marginal))
     if query.numbers is not UNSET:
-        return _read_numbers(domain, query.numbers, None if query.top is UNSET else query.top)
+        return _read_numbers(domain, query.numbers, None if query.top is UNSET else query.top, synopsis=synopsis)
     text = _range_text(query.range) if query.range is not UNSET else query.where
     assert text is not UNSET  # a query has one of the four
-    found = Question(domain, parse(text, domain))
+    found = Question(domain, parse(text, domain), synopsis)
     if found.cells > MAX_CONDITION_CELLS:
         raise TooLarge(
             f"the columns of the condition span {found.cells:,} cells; at most {MAX_CONDITION_CELLS:,} are allowed"
@@ -210,8 +263,8 @@ def read_question(domain: Domain, query: shapes.Query) -> Question | NumberQuest
     return found
 
 
-def _read_numbers(domain: Domain, text: str, top: int | None) -> NumberQuestion:
-    asked = NumberQuestion(NumericQuestion.parse(domain, text), top)
+def _read_numbers(domain: Domain, text: str, top: int | None, *, synopsis: bool) -> NumberQuestion:
+    asked = NumberQuestion(NumericQuestion.parse(domain, text), top, synopsis)
     check_online(asked.asked)
     if top is not None and len(asked.asked.probabilities) > 1:
         raise InvalidInput("top: groups are ranked by one number each, and several quantiles are asked for")

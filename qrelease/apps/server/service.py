@@ -12,20 +12,21 @@ before, and the server's total tells what others spent. That is public, as the a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from msgspec import UNSET
 
+from qrelease._util.texts import listed
 from qrelease.apps.server import shapes
-from qrelease.apps.server.problems import KeyReused, NoRoom
+from qrelease.apps.server.problems import Ended, KeyReused, NoRoom
 from qrelease.apps.server.questions import EstimateQuestion, NumberQuestion, Question
 from qrelease.errors import BudgetExceeded, StreamHalted
 from qrelease.mechanisms.online import numbers
+from qrelease.mechanisms.online.quotes import total_cost
 from qrelease.privacy import Cost
 from qrelease.privacy.analysts import MAX_STORED_BYTES, AnalystAccount, Analysts
 from qrelease.privacy.costs import amount_to_json, six_digits
@@ -33,11 +34,15 @@ from qrelease.privacy.filters import note_of
 
 if TYPE_CHECKING:
     from qrelease.inference.histogram import Histogram
-    from qrelease.mechanisms.online.numbers import NumberAnswer
+    from qrelease.mechanisms.online.canonical_group import CanonicalGroup
     from qrelease.mechanisms.online.quotes import Purse, Quote
     from qrelease.mechanisms.online.session import OnlineSession
     from qrelease.queries.canonical import CanonicalQuery
     from qrelease.queries.numeric import NumericQuestion
+
+
+_Key = tuple[bool, "tuple[CanonicalQuery, ...] | NumericQuestion"]
+"""What tells a question from others, and whether a synopsis may be bought for it."""
 
 
 class _RequestPurse:
@@ -51,6 +56,10 @@ class _RequestPurse:
     def __init__(self, account: AnalystAccount, most: float | None) -> None:
         self._account, self._most, self.taken, self.charges = account, most, 0.0, 0
         self.terms: dict[str, float] = {}
+
+    def takes(self, cost: Cost) -> dict[str, float] | None:
+        """By how much a cost would raise what the analyst has spent."""
+        return self._account.takes(cost)
 
     def admits(self, cost: Cost) -> None:
         self._account.admits(cost)
@@ -93,10 +102,10 @@ def _so_far(taken: float, found: int, done: int, questions: Sequence[Question | 
             " kept, and free when you ask again"
         )
     which = "question 1 is" if done == 1 else f"questions 1 to {done} are"
+    paid = f"{six_digits(taken)} of your budget was charged for them now" if taken else "nothing was charged for them"
     return (
-        f"{which} answered of {len(questions)}: {found:,} of {asked:,} answers were found before, for which"
-        f" {six_digits(taken)} of your budget was charged:"
-        " they are kept, and free when you ask for them again"
+        f"{which} answered of {len(questions)}: {found:,} of {asked:,} answers were found, which stand in `answers` of"
+        f" this reply; {paid}, and they are kept, and free when you ask for them again"
     )
 
 
@@ -145,16 +154,54 @@ class Service:
         """Learn one thing that was put off; whether there was any."""
         return self._session.learn()
 
-    def quote(self, analyst: str, questions: Sequence[Question | NumberQuestion]) -> list[shapes.Quote]:
-        """What each query would cost the analyst now, at most; also if that is more than is left."""
+    def quote(self, analyst: str, questions: Sequence[Question | NumberQuestion]) -> shapes.Quoted:
+        """What each query would cost the analyst now, at most, and several together; also beyond what is left."""
         # Many are alike, and others cost the same.
-        quoted: dict[tuple[CanonicalQuery, ...] | NumericQuestion, shapes.Quote] = {}
+        quoted: dict[_Key, shapes.Quote] = {}
+        different = list[Question | NumberQuestion]()
         with self._analysts.account(analyst) as account:
             takes = cache(account.takes)
             for question in questions:
                 if _asked(question) not in quoted:
                     quoted[_asked(question)] = self._quote(question, account, takes)
-        return [quoted[_asked(question)] for question in questions]
+                    different.append(question)
+            total = self._total(different, account) if len(questions) > 1 else UNSET
+        return shapes.Quoted([quoted[_asked(question)] for question in questions], total)
+
+    def _total(self, questions: Sequence[Question | NumberQuestion], account: AnalystAccount) -> shapes.Total:
+        """What different queries would cost together, a synopsis once for all that it answers."""
+        bought = list[Cost]()
+        for synopsis in (True, False):
+            of_a_kind = [question for question in questions if question.synopsis == synopsis]
+            if of_a_kind:
+                bought += self._bought(of_a_kind, account)
+        total = total_cost(self._session.cost, bought)
+        if total is None:
+            return shapes.Total(None, None, affordable=True)
+        try:
+            self._session.check_covered(bought, account)
+        except BudgetExceeded:
+            return shapes.Total(costs(total), account.takes(total), affordable=False)
+        return shapes.Total(costs(total), account.takes(total), affordable=True)
+
+    def _bought(self, questions: Sequence[Question | NumberQuestion], purse: Purse) -> list[Cost]:
+        """What would be bought for queries of which all, or none, may buy a synopsis, each at what it costs."""
+        found: list[CanonicalGroup] = []
+        steps: list[Cost] = []
+        for question in questions:
+            if isinstance(question, NumberQuestion):
+                families, further = numbers.parts(self._session, question.asked)
+                found, steps = [*found, *families], [*steps, *further]
+            else:
+                found.append(question.group)
+        groups = [*{group.queries: group for group in found}.values()]  # means by the same groups count the same ones
+        with self._as_wished(questions[0]):
+            try:
+                quotes = self._session.quotes(groups, purse)
+            except BudgetExceeded:
+                missing = [group for group in groups if self._session.missing(group)]
+                return [*map(self._session.price, missing), *steps]
+        return [*(quote.cost for quote in quotes if quote.cost is not None), *steps]
 
     def _quote(
         self, question: Question | NumberQuestion, purse: Purse, takes: Callable[[Cost], dict[str, float] | None]
@@ -166,13 +213,22 @@ class Service:
             source, cost, affordable = "measured", self._price(question), False
         raised = None if cost is None else takes(cost)
         note = self._session.forewarning(question.asked) if isinstance(question, NumberQuestion) else ""
+        if source == "synopsis" and cost is not None:
+            alone = self._price(question)
+            apart = _alone("would take", None if alone is None else takes(alone))
+            note = "; ".join(filter(None, [note, f"this buys {_synopsis_of(question)}; {apart}"]))
         error = self._session.foretold_error(question.asked if isinstance(question, NumberQuestion) else None)
         return shapes.Quote(source, costs(cost), raised, affordable, note or UNSET, UNSET if error is None else error)
 
     def _quoted(self, question: Question | NumberQuestion, purse: Purse | None = None) -> Quote:
-        if isinstance(question, NumberQuestion):
-            return numbers.quote(self._session, question.asked, purse)
-        return self._session.quote(question.group, purse)
+        with self._as_wished(question):
+            if isinstance(question, NumberQuestion):
+                return numbers.quote(self._session, question.asked, purse)
+            return self._session.quote(question.group, purse)
+
+    def _as_wished(self, question: Question | NumberQuestion) -> AbstractContextManager[None]:
+        """While a question is quoted or answered: whether a synopsis may be bought for it."""
+        return nullcontext() if question.synopsis else self._session.single_answers()
 
     def _price(self, question: Question | NumberQuestion) -> Cost | None:
         if isinstance(question, NumberQuestion):
@@ -205,13 +261,15 @@ class Service:
             purse, answers, done = _RequestPurse(account, most), list[shapes.Answer](), 0
             try:
                 for question in questions:
-                    answers += self._answers(purse, question)
+                    with self._as_wished(question):
+                        answers += self._answers(purse, question)
                     _tell(answers, purse)
                     done += 1
             except (BudgetExceeded, StreamHalted) as end:
                 facts = end.facts if isinstance(end, BudgetExceeded) else ""
                 told = f"the server's {facts} (the data holder alone can raise it)" if facts else str(end)
-                raise type(end)(f"{told}; {_so_far(purse.taken, len(answers), done, questions)}") from None
+                told = f"{told}; {_so_far(purse.taken, len(answers), done, questions)}"
+                raise (Ended(told, answers) if answers else type(end)(told)) from None
             finally:
                 self._charges += purse.charges
             return _recorded(account, key, request, shapes.Answered(answers))
@@ -260,20 +318,41 @@ class Service:
         quote = self._quoted(question)
         return quote.cost is None and quote.source != "measured"
 
-    def _answers(self, purse: Purse, question: Question | NumberQuestion) -> Iterator[shapes.Answer]:
+    def _answers(self, purse: _RequestPurse, question: Question | NumberQuestion) -> list[shapes.Answer]:
+        """The answers to one question; a synopsis that was bought for it is noted with the one that has the cost."""
         if isinstance(question, NumberQuestion):
-            found = numbers.answer(self._session, question.asked, purse)
-            for n in found if question.top is None else _largest(found, question.top):
-                error, low, high = (_shown(part) for part in (n.error, n.low, n.high))
-                rank = UNSET if n.rank_error is None else _shown(n.rank_error)
-                cost, note = costs(n.cost), n.note or UNSET
-                yield shapes.Answer(n.text, n.value, error, n.source, cost, low, high, rank, note=note)
-            return
+            found = self._numbers(purse, question)
+            apart = f"with {_NO_SYNOPSIS} the answers are measured by themselves"
+        else:
+            price = self._session.price(question.group) if self._session.missing(question.group) else None
+            alone = None if price is None else purse.takes(price)
+            found = self._counts(purse, question)
+            apart = _alone("would have taken", alone)
+        paid = next((a for a in found if a.source == "synopsis" and a.cost is not None), None)
+        if paid is not None:
+            told = f"this bought {_synopsis_of(question)}; {apart}"
+            paid.note = told if paid.note is UNSET else f"{paid.note}; {told}"
+        return found
+
+    def _numbers(self, purse: Purse, question: NumberQuestion) -> list[shapes.Answer]:
+        answers = list[shapes.Answer]()
+        for n, group in zip(numbers.answer(self._session, question.asked, purse), question.labels, strict=True):
+            error, low, high = (_shown(part) for part in (n.error, n.low, n.high))
+            rank = UNSET if n.rank_error is None else _shown(n.rank_error)
+            cost, note = costs(n.cost), n.note or UNSET
+            answers.append(
+                shapes.Answer(n.text, n.value, error, n.source, cost, low, high, rank, note=note, group=group or UNSET)
+            )
+        return answers if question.top is None else _largest(answers, question.top)
+
+    def _counts(self, purse: Purse, question: Question) -> list[shapes.Answer]:
         if self._session.listening:  # refused before a sparse vector is asked, which has few answers to give
             self._session.quote(question.group, purse)
         counts = self._session.answers(question.group, purse)
-        for text, a in zip(question.texts, counts, strict=True):
-            yield shapes.Answer(text, a.value, _shown(a.error), a.source, costs(a.cost))
+        return [
+            shapes.Answer(text, a.value, _shown(a.error), a.source, costs(a.cost), group=group or UNSET)
+            for text, a, group in zip(question.texts, counts, question.labels, strict=True)
+        ]
 
     def budget(self, analyst: str) -> shapes.Budget:
         """What the analyst and the session may spend, have spent, and can still spend."""
@@ -297,11 +376,30 @@ class Service:
         return self._session.synopsis
 
 
-def _largest(answers: Sequence[NumberAnswer], top: int) -> list[NumberAnswer]:
+def _largest(answers: Sequence[shapes.Answer], top: int) -> list[shapes.Answer]:
     """Those of the largest values, in descending order; the first has the cost of all."""
     cost = next((answer.cost for answer in answers if answer.cost is not None), None)
     ranked = sorted(answers, key=lambda answer: -answer.value)[:top]
-    return [replace(answer, cost=cost if place == 0 else None) for place, answer in enumerate(ranked)]
+    for place, answer in enumerate(ranked):
+        answer.cost = cost if place == 0 else None
+    return ranked
+
+
+_NO_SYNOPSIS: Final = '"synopsis": false'
+
+
+def _synopsis_of(question: Question | NumberQuestion) -> str:
+    """What a synopsis that is bought for a question is, in words."""
+    domain = question.asked.domain if isinstance(question, NumberQuestion) else question.domain
+    names = listed([domain.names[axis] for axis in question.axes])
+    return f"a synopsis, which makes later questions of this kind on {names} alone free"
+
+
+def _alone(would: str, takes: dict[str, float] | None) -> str:
+    """What an answer would take of a budget that is measured by itself, and how that is asked for."""
+    parts = [f"{name}={six_digits(part)}" for name, part in (takes or {}).items() if part]
+    taken = f"the answer by itself {would} {', '.join(parts)} of your budget" if parts else "for the answer by itself"
+    return f"{taken}: ask with {_NO_SYNOPSIS}"
 
 
 def _tell(answers: Sequence[shapes.Answer], purse: _RequestPurse) -> None:
@@ -311,9 +409,9 @@ def _tell(answers: Sequence[shapes.Answer], purse: _RequestPurse) -> None:
         paid.takes, purse.terms = purse.terms, {}
 
 
-def _asked(question: Question | NumberQuestion) -> tuple[CanonicalQuery, ...] | NumericQuestion:
+def _asked(question: Question | NumberQuestion) -> _Key:
     """What tells questions apart."""
-    return question.asked if isinstance(question, NumberQuestion) else question.group.queries
+    return question.synopsis, question.asked if isinstance(question, NumberQuestion) else question.group.queries
 
 
 def _shown(bound: float) -> float:

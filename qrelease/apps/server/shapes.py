@@ -108,6 +108,16 @@ class Query(Shape):
         ]
         | UnsetType
     ) = UNSET
+    synopsis: (
+        Annotated[
+            bool,
+            Meta(
+                description="false: buy no synopsis, which would make later questions of this kind free at a higher"
+                " price, but this answer alone; by default the server decides by what was asked so far"
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
     def __post_init__(self) -> None:
         if sum(getattr(self, name) is not UNSET for name in QUERY_FORMS) != 1:
@@ -156,7 +166,25 @@ class Answer(Shape):
         ),
     ] = None
     note: (
-        Annotated[str, Meta(description="of numbers: why low and high tell no more than was known before")] | UnsetType
+        Annotated[
+            str,
+            Meta(
+                description="of numbers: why low and high tell no more than was known before; and that a synopsis was"
+                " bought, where that is so"
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+    group: (
+        Annotated[
+            dict[str, Any],
+            Meta(
+                description="of a marginal, and of numbers by group: the value of each column of the group, or the"
+                " label of its bin, in the order that was asked for; null is no value"
+            ),
+        ]
+        | UnsetType
     ) = UNSET
 
 
@@ -187,7 +215,8 @@ class Quote(Shape):
             str,
             Meta(
                 description="of numbers: a sentence where there are so many groups that the answers can tell little, or"
-                " where less may be charged than is quoted"
+                " where less may be charged than is quoted; and what the answer would take by itself, where a synopsis"
+                " would be bought"
             ),
         ]
         | UnsetType
@@ -277,10 +306,29 @@ class Estimated(Shape):
     ] = None
 
 
+class Total(Shape):
+    """What all queries of a request would cost now."""
+
+    cost: Cost
+    takes: Annotated[
+        dict[str, float] | None,
+        Meta(description="by how much it would raise what your budget says that you have spent, in its terms"),
+    ]
+    affordable: Annotated[bool, Meta(description="whether the budgets hold all of it now")]
+
+
 class Quoted(Shape):
     """The quotes of all queries of a request, in order, each as if it were the first: their sum is no price of all."""
 
     quotes: list[Quote]
+    total: Annotated[
+        Total | UnsetType,
+        Meta(
+            description="of several queries: what they would cost together, equal ones once and a synopsis once for all"
+            " that it answers; less where some turn out to follow from others, and more where a synopsis is bought on"
+            " the way for many alike: `most` limits it"
+        ),
+    ] = UNSET
 
 
 class Account(Shape):
@@ -397,6 +445,13 @@ class Problem(Shape):
     title: str
     status: int
     detail: Annotated[str, Meta(description="one line")]
+    answers: (
+        Annotated[
+            list[Answer],
+            Meta(description="where a budget ended in a batch: those that were found before, which are kept, and free"),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class Limit(Struct):

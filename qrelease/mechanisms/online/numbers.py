@@ -275,6 +275,12 @@ def price(session: AnsweringSession, question: NumericQuestion) -> Cost | None:
     return total_cost(session.cost, wanted + _steps(session, families))
 
 
+def parts(session: AnsweringSession, question: NumericQuestion) -> tuple[list[CanonicalGroup], list[Cost]]:
+    """The families that are asked for a question whatever comes out, and what each step after them costs at most."""
+    families = Families(session.domain, question)
+    return families.fixed(), _steps(session, families)
+
+
 def _quotes(session: AnsweringSession, families: Families, purse: Purse | None) -> list[Quote]:
     """What the families of a question would cost now that are asked whatever comes out, and each step after them."""
     return [*session.quotes(families.fixed(), purse), *(Quote(cost, "measured") for cost in _steps(session, families))]

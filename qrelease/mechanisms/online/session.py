@@ -236,6 +236,7 @@ class OnlineSession:
         self._state = SessionState(self.domain, private.neighbours, self._cap, *terms)
         self._reader = QueryReader(self.domain)
         self._closed = self._together = False
+        self._buys_synopses = True
         self._session_lock = SessionLock(self.key)
         self._replayed = journal.length - len(entries)
         self._replay(entries)
@@ -544,6 +545,20 @@ class OnlineSession:
         insecure = ", INSECURE" if self.insecure else ""
         return f"<OnlineSession {self.spent or 'nothing'} spent of {self.cost}, {len(self._state):,} answers{insecure}>"
 
+    @contextmanager
+    def single_answers(self) -> Iterator[None]:
+        """Buy no synopsis in it, and quote none: answers are measured by themselves, unless they are free.
+
+        For who wants just these, although many like them were asked. While one thread is in it, it alone may use the
+        session.
+        """
+        with self._lock:
+            before, self._buys_synopses = self._buys_synopses, False
+            try:
+                yield
+            finally:
+                self._buys_synopses = before
+
     # The journal
 
     def _replay(self, entries: Sequence[bytes]) -> None:
@@ -703,7 +718,8 @@ class OnlineSession:
         if group is None:
             yield self._state.count()
             return
-        yield from self._state.policy.synopses(group, tally)
+        if self._buys_synopses:
+            yield from self._state.policy.synopses(group, tally)
         vector = self._state.policy.sparse(group) if sparse and not self.listening else None
         if vector is not None:
             yield vector

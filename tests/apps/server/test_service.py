@@ -217,7 +217,7 @@ def test_alike_queries_are_quoted_once(path):
         spellings = ["sex = 'F'", "not sex = 'M'", "sex in {'F'}", "grade = 1"]
         quotes = ada.post("/v1/quote", {"queries": [{"where": s} for s in spellings] * 10}).json["quotes"]
     assert seen.count("quote") == 2
-    assert seen.count("takes") == 1
+    assert seen.count("takes") == 2  # of a price, and of the total
     assert len(quotes) == 40
     assert all(q == quotes[0] for q in quotes)
     assert quotes[0]["cost"] == quotes[0]["takes"]
@@ -340,11 +340,17 @@ def test_a_batch_that_is_not_covered_gives_nothing_and_what_it_bought_is_cached(
     with worker(path) as app:
         price = Client(app, admit(path, "rich")).post("/v1/quote", {"queries": [WOMEN]}).json["quotes"][0]["cost"]
         poor = Client(app, admit(path, "poor", 1.5 * price["epsilon"]))
-        detail = problem(poor.post("/v1/batch", {"queries": [WOMEN, YOUNG]}), 402)
+        reply = poor.post("/v1/batch", {"queries": [WOMEN, YOUNG]})
+        (found,) = reply.json["answers"]
+        assert (found["query"], found["cost"], found["takes"]) == ("sex = 'F'", price, price)
         assert (
-            "question 1 is answered of 2: 1 of 2 answers were found before, for which"
-            f" {six_digits(price['epsilon'])} of your budget was charg" in detail
+            "question 1 is answered of 2: 1 of 2 answers were found, which stand in `answers` of this reply;"
+            f" {six_digits(price['epsilon'])} of your budget was charged for them now, and they are kept"
+            in problem(reply, 402)
         )
+        again = poor.post("/v1/batch", {"queries": [WOMEN, YOUNG]})
+        assert again.json["answers"] == [{**found, "cost": None, "takes": None, "source": "cached"}]
+        assert "nothing was charged for them" in problem(again, 402)
         some = Client(app, admit(path, "some", 2.5 * price["epsilon"]))
         grades = [{"where": f"grade = {k}"} for k in (0, 1)]
         detail = problem(some.post("/v1/batch", {"queries": [WOMEN, *grades, YOUNG]}), 402)
@@ -576,6 +582,77 @@ def test_an_analyst_who_cannot_pay_for_a_synopsis_pays_for_answers(path):
         assert poor.get("/v1/budget").json["analyst"]["spent"] == quote["cost"]
         assert rich.ask(YOUNG).json["answers"][0]["source"] == "synopsis"
         assert poor.ask({"where": "grade = 1"}).json["answers"][0]["cost"] is None
+
+
+def test_a_synopsis_is_noted_and_may_be_declined(path):
+    """The note says what the answer takes by itself; without a synopsis just that is charged."""
+    with worker(path, mechanism=Online(declared=Conjunctions(2))) as app:
+        ada = Client(app, admit(path, "ada"))
+        alone = {**WOMEN, "synopsis": False}
+        quoted = ada.post("/v1/quote", {"queries": [WOMEN, alone]}).json
+        synopsis, single = quoted["quotes"]
+        assert (synopsis["source"], single["source"]) == ("synopsis", "measured")
+        takes = f'epsilon={six_digits(single["takes"]["epsilon"])} of your budget: ask with "synopsis": false'
+        free = "a synopsis, which makes later questions of this kind on 'sex' alone free; the answer by itself would"
+        assert synopsis["note"] == f"this buys {free} take {takes}"
+        assert "note" not in single
+        (answer,) = ada.ask(alone).json["answers"]
+        assert (answer["cost"], answer["source"]) == (single["cost"], "measured")
+        assert "note" not in answer
+        assert ada.get("/v1/history").json["requests"][0]["queries"] == [alone]
+        (other,) = ada.ask({**YOUNG, "synopsis": True}).json["answers"]
+        assert other["source"] == "synopsis"
+        assert other["note"] == f"this bought {free.replace('sex', 'age')} have taken {takes}"
+        means = {"numbers": "mean:age by sex"}
+        assert ada.ask(means).json["answers"][0]["cost"] is None
+        assert "Expected `bool`" in problem(ada.ask({**WOMEN, "synopsis": "no"}), 400)
+    with worker(path.with_name("another"), mechanism=Online(declared=Conjunctions(2))) as app:
+        bob = Client(app, admit(path.with_name("another"), "bob"))
+        quotes = bob.post("/v1/quote", {"queries": [means, {**means, "synopsis": False}]}).json["quotes"]
+        assert [quote["source"] for quote in quotes] == ["synopsis", "measured"]
+        assert "this buys a synopsis" in quotes[0]["note"]
+        answers = bob.ask({**means, "synopsis": False}).json["answers"]
+        assert {answer["source"] for answer in answers} == {"measured"}
+        assert answers[0]["cost"]["epsilon"] <= quotes[1]["cost"]["epsilon"] * 1.001
+
+
+def test_answers_by_group_say_their_group(server):
+    """By columns, in the order that was asked for, with values of their types; null is no value."""
+    cells = server.ask({"marginal": ["age", "sex"]}).json["answers"]
+    assert [[*cell["group"]] for cell in cells] == [["age", "sex"]] * 8
+    assert [cell["group"] for cell in cells[:4]] == [
+        {"age": age, "sex": "F"} for age in ("0..19", "20..39", "40..59", None)
+    ]
+    assert "sex = 'F' and age = '?'" in cells[3]["query"] or cells[3]["query"] == "sex = 'F' and age is missing"
+    means = server.ask({"numbers": "mean:age by grade*sex"}).json["answers"]
+    assert [mean["group"] for mean in means] == [{"grade": grade, "sex": sex} for grade in (0, 1, 2) for sex in "FM"]
+    ranked = server.ask({"numbers": "mean:age by grade*sex", "top": 2}).json["answers"]
+    by_query = {mean["query"]: mean["group"] for mean in means}
+    assert [one["group"] for one in ranked] == [by_query[one["query"]] for one in ranked]
+    halves = server.ask({"numbers": "quantile(.25,.5):grade by sex"}).json["answers"]
+    assert [half["group"]["sex"] for half in halves] == ["F", "F", "M", "M"]
+    assert "group" not in server.ask(WOMEN).json["answers"][0]
+    assert "group" not in server.ask({"numbers": "mean:age"}).json["answers"][0]
+
+
+def test_a_quote_of_several_queries_has_their_total(path):
+    with worker(path) as app:
+        ada = Client(app, admit(path, "ada"))
+        batch = {"queries": [WOMEN, YOUNG, WOMEN, MEANS, {"numbers": "count by sex where grade < 2"}]}
+        quoted = ada.post("/v1/quote", batch).json
+        sums = sum(quoted["quotes"][k]["takes"]["epsilon"] for k in (0, 1, 3))
+        assert quoted["total"]["affordable"]
+        assert quoted["total"]["takes"] == quoted["total"]["cost"]
+        assert sums * 0.999 <= quoted["total"]["takes"]["epsilon"] < sums + quoted["quotes"][4]["takes"]["epsilon"]
+        assert "total" not in ada.post("/v1/quote", {"queries": [WOMEN]}).json
+        poor = Client(app, admit(path, "poor", 1.5 * quoted["quotes"][0]["takes"]["epsilon"]))
+        poors = poor.post("/v1/quote", batch).json
+        assert [quote["affordable"] for quote in poors["quotes"][:2]] == [True, True]
+        assert poors["total"] == {**quoted["total"], "affordable": False}
+        assert spent(path) == 0
+        taken = [a["takes"]["epsilon"] for a in ada.post("/v1/batch", batch).json["answers"] if a["takes"]]
+        assert sum(taken) <= quoted["total"]["takes"]["epsilon"] * 1.001
+        assert ada.post("/v1/quote", batch).json["total"] == {"cost": None, "takes": None, "affordable": True}
 
 
 def test_what_an_analyst_turns_out_not_to_cover_is_undone(path):

@@ -71,7 +71,7 @@ def test_a_query_that_asks_in_no_way_or_in_several_is_refused(ways):
             {"queries": [{"range": {"column": "a", "low": "1", "height": "2"}}]},
             r"`height` - at `\$\.queries\[0\]\.range` \(did you mean 'high'\?\); it may have column, low, high",
         ),
-        ({"queries": [{"a`b - at `$.x": 1}]}, "it may have where, marginal, range, numbers, top; it is like"),
+        ({"queries": [{"a`b - at `$.x": 1}]}, "it may have where, marginal, range, numbers, top, synopsis; it is like"),
         ({"a` - at `$.x": 1}, r"unknown field `a` - at `\$\.x`"),
     ],
 )
