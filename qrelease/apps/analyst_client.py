@@ -311,7 +311,6 @@ class AnalystClient:
                 for account in (own, server)
             ]
             (total, spent, left), (server_total, server_spent, server_left) = accounts
-            note = own.get("note", "") or server.get("note", "")
             both = [account["answers"] for account in (own, server) if "answers" in account]
             return ServedBudget(
                 found["name"],
@@ -322,7 +321,7 @@ class AnalystClient:
                 server_spent,
                 left,
                 server_left,
-                note,
+                found.get("note", ""),
                 min(both, default=None),
             )
 

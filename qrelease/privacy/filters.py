@@ -320,6 +320,9 @@ FIXED_ORDER: Final = (
 )
 """Why what was spent and what is left may come to less than a total: said where they do."""
 
+IN_RHO: Final = "spent and left come to less than the total, as charges are added up in rho"
+"""The same, short: of a refusal, and for who has no ledger."""
+
 ACCOUNT_NOTE: Final = f"left is what can still be bought; {FIXED_ORDER}"
 """The same beside an account."""
 
@@ -393,7 +396,7 @@ def _refusal(total: Cost, tally: Tally, cost: Cost) -> tuple[str, str]:
     if not is_less:
         return f"{known}; requested {requested}", f"{advice} the total"
     room = room_of(total, left) or nothing
-    return f"{known}; left {room}; requested {requested} ({FIXED_ORDER})", f"{advice} the total"
+    return f"{known}; left {room}; requested {requested} ({IN_RHO})", f"{advice} the total"
 
 
 def asked_at_most(total: Cost, tally: Tally, cost: Cost) -> str:

@@ -107,7 +107,7 @@ def parse_statistic(text: str) -> Any:
     name, _, rest = text.partition(":")
     column, *given = rest.split(",")
     if name not in STATISTICS or not column:
-        wanted = _as_a_statistic(text)
+        wanted = as_a_statistic(text)
         told = f" (did you mean {wanted}?)" if wanted else meant(name, [*STATISTICS])
         raise InvalidInput(f"a statistic is NAME:COLUMN with a name of {', '.join(STATISTICS)}, got {text!r}{told}")
     module, made, _ = STATISTICS[name]
@@ -129,8 +129,14 @@ def parse_statistic(text: str) -> Any:
         ) from None
 
 
-def _as_a_statistic(text: str) -> str:
-    """The statistic that says what a question of `release --numbers` asks, `quantile(.5):age by sex`; empty if none."""
+def as_a_statistic(text: str) -> str:
+    """The statistic that says what a question of `release --numbers` asks, `quantile(.5):age by sex`; empty if none.
+
+    Examples
+    --------
+    >>> as_a_statistic("quantile(.5):age by sex"), as_a_statistic("mean:age by sex")
+    ('quantile:age,q=.5,by=sex', '')
+    """
     found = _QUESTION.fullmatch(text)
     if found is None:
         return ""

@@ -1,4 +1,7 @@
-"""Compiling is told of once: at once on a terminal, where lines are asked for when it takes long, elsewhere never, unless it is to be told everywhere."""
+"""Compiling is told of once: at once on a terminal, where lines are asked for when it takes long, elsewhere never.
+
+Unless it is to be told everywhere: then as where lines are asked for.
+"""
 
 import subprocess
 import sys

@@ -31,7 +31,7 @@ from qrelease.privacy import (
     zcdp_epsilon,
     zcdp_of,
 )
-from qrelease.privacy.filters import FIXED_ORDER, Tally, after, out_of_reach, remaining, spent, times_left
+from qrelease.privacy.filters import IN_RHO, Tally, after, out_of_reach, remaining, spent, times_left
 
 pytestmark = pytest.mark.usefixtures("sixty_digits")
 
@@ -78,7 +78,7 @@ def test_a_refusal_after_a_raise_says_what_is_left_and_why_it_is_not_enough() ->
     gone, left, needs = (float(part) for part in found.groups()[:3])
     assert gone + left < 0.2
     assert left < needs
-    assert found[4] == FIXED_ORDER
+    assert found[4] == IN_RHO
 
 
 def test_a_refusal_where_no_delta_is_left_says_what_fits_without_one() -> None:

@@ -197,8 +197,10 @@ def _under_a_new_name(arguments: argparse.Namespace, ledger: Ledger, raised: Cos
 
 def _list(arguments: argparse.Namespace) -> None:
     with opened(arguments.ledger) as ledger:
-        for analyst in Analysts(ledger).list():
+        analysts, price = Analysts(ledger), _last_price(ledger)
+        for analyst in analysts.list():
             state = "" if analyst.active else ", revoked"
             asked = f"{analyst.requests:,} request{'' if analyst.requests == 1 else 's'}"
             spent = told(analyst.spent) if analyst.spent else "nothing"
-            print(f"{analyst.name}  budget {told(analyst.budget)}, spent {spent}, {asked}{state}")
+            left = "" if price is None else f", about {_new_answers(analysts.times_left(analyst.name, price))} left"
+            print(f"{analyst.name}  budget {told(analyst.budget)}, spent {spent}{left}, {asked}{state}")

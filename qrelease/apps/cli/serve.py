@@ -192,7 +192,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             print("warning: tokens and answers travel in the clear: put a proxy with TLS in front", file=sys.stderr)
         metrics = None
         if server.metrics_port is not None:
-            metrics = closing.enter_context(listen("127.0.0.1", server.metrics_port))
+            metrics = closing.enter_context(listen("127.0.0.1", server.metrics_port, "--metrics-port"))
         if arguments.file is not None:
             said = arguments.file.with_name(f"{arguments.file.name}.errors")
             return keep_serving(read, listening, metrics, said)

@@ -128,8 +128,11 @@ class Serving:
             raise InvalidInput(f"workers must be at least 1, got {self.workers}")
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; `InvalidInput` if the address is taken or not this machine's."""
+def listen(host: str, port: int, option: str = "--port") -> socket.socket:
+    """A listening socket; `InvalidInput` if the address is taken or not this machine's.
+
+    option  which names the port
+    """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         made = socket.create_server((host, port), family=family)
@@ -139,7 +142,7 @@ def listen(host: str, port: int) -> socket.socket:
         taken = getattr(error, "errno", None) == errno.EADDRINUSE
         raise InvalidInput(
             f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}"
-            f"{'; take another by --port, or port in the file of datasets' if taken else ''}"
+            f"{f'; take another by {option}' if taken else ''}"
         ) from None
 
 

@@ -28,7 +28,7 @@ from qrelease.queries.families import Vectors
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Group, Workload
 from qrelease.release.frames import cells_of
-from qrelease.statistics.catalogue import IN_SESSIONS, parse_statistic
+from qrelease.statistics.catalogue import IN_SESSIONS, as_a_statistic, parse_statistic
 
 if TYPE_CHECKING:
     from qrelease.data.attribute import Attribute
@@ -121,6 +121,9 @@ def example_queries(domain: Domain) -> Iterator[shapes.Query]:
         kinds.add(kind)
         yield query
 
+
+_GROUPED: Final = re.compile(r"(?P<kind>sum|mean)\s*:.+\sby\s.+", re.DOTALL)
+_MAX_MEANT: Final = 256  # characters of a statistic that another one is told for
 
 _RANGE: Final = re.compile(r" in ([^'\"]+)\.\.([^'\"]+)")
 
@@ -296,8 +299,12 @@ def read_estimate(domain: Domain, asked: shapes.EstimateQuery) -> EstimateQuesti
     if name not in IN_SESSIONS:
         raise InvalidInput(
             f"a statistic is NAME:COLUMN with a name of {', '.join(IN_SESSIONS)}, got {name[: shapes.MAX_SHOWN]!r}"
+            f"{_statistic_meant(asked.statistic)}"
         )
     statistic = parse_statistic(asked.statistic)
+    of_column = getattr(statistic, "column", "")
+    if name in _OF_POINTS and of_column not in domain.names and (meant := _statistic_meant(asked.statistic)):
+        raise InvalidInput(f"no column {of_column[: shapes.MAX_SHOWN]!r}{meant}")
     columns = getattr(statistic, "columns", None) or [
         getattr(statistic, part) for part in ("column", "first", "second") if getattr(statistic, part, "")
     ]
@@ -313,6 +320,23 @@ def read_estimate(domain: Domain, asked: shapes.EstimateQuery) -> EstimateQuesti
     if price_of(cost) < MIN_PRICE:
         raise InvalidInput(f"an estimate costs at least {MIN_PRICE:g} in epsilon or rho, got {price_of(cost):g}")
     return EstimateQuestion(statistic, cost)
+
+
+def _statistic_meant(text: str) -> str:
+    """What a text that is a question about numbers, and no statistic, is asked as; else nothing."""
+    if len(text) > _MAX_MEANT:
+        return ""
+    wanted = as_a_statistic(text)
+    if wanted:
+        return f" (did you mean {wanted}?)"
+    grouped = _GROUPED.fullmatch(text.strip())
+    if grouped is None:
+        return ""
+    by_groups = f'; {grouped["kind"]} takes no groups here: ask {{"numbers": {json.encode(text.strip()).decode()}}}'
+    return (
+        f"{by_groups} at /v1/query; groups of quantile are given as by=COLUMN, those above a threshold as"
+        " above-thresholds:COLUMN,…,measure=mean,column=NUMBERS"
+    )
 
 
 def _range_text(asked: shapes.Range) -> str:

@@ -30,7 +30,7 @@ from qrelease.mechanisms.online.quotes import total_cost
 from qrelease.privacy import Cost
 from qrelease.privacy.analysts import MAX_STORED_BYTES, AnalystAccount, Analysts
 from qrelease.privacy.costs import amount_to_json, six_digits
-from qrelease.privacy.filters import note_of
+from qrelease.privacy.filters import IN_RHO, note_of
 
 if TYPE_CHECKING:
     from qrelease.inference.histogram import Histogram
@@ -109,8 +109,8 @@ def _so_far(taken: float, found: int, done: int, questions: Sequence[Question | 
     )
 
 
-ANSWERS_LEFT: Final = "see `answers`: about how many more answers can be bought with what is left"
-"""What the note of an account says after why its numbers do not add up."""
+BUDGET_NOTE: Final = f"{IN_RHO}: go by `answers`, about how many more answers what is left buys"
+"""What is noted of a budget whose numbers do not add up."""
 
 _NO_ROOM: Final = f"your requests fill the {MAX_STORED_BYTES:,} bytes that are kept; only known answers are given"
 
@@ -356,12 +356,18 @@ class Service:
 
     def budget(self, analyst: str) -> shapes.Budget:
         """What the analyst and the session may spend, have spent, and can still spend."""
-        own = self._analysts.named(analyst)
+        own, session = self._analysts.named(analyst), self._session
+        note, unused = "", self._analysts.out_of_reach(analyst)
+        if note_of(own.budget, own.spent, own.left) or note_of(session.cost, session.spent, session.remaining):
+            note = BUDGET_NOTE
+        if unused:
+            note += f"; about epsilon={unused:.2g} of yours cannot be used, since it was raised after the first charge"
         return shapes.Budget(
             own.name,
             own.requests,
-            _account(own.budget, own.spent, own.left, self._analysts.times_left(analyst, self._session.answer_price)),
+            _account(own.budget, own.spent, own.left, self._analysts.times_left(analyst, session.answer_price)),
             self.account,
+            note or UNSET,
         )
 
     @property
@@ -420,15 +426,8 @@ def _shown(bound: float) -> float:
 
 
 def _account(total: Cost, spent: Cost | None, left: Cost | None, answers: int) -> shapes.Account:
-    """What an analyst, or the session, may spend, with the ledger's sentence about it where it has one."""
-    note = note_of(total, spent, left)
-    return shapes.Account(
-        total.to_json(),
-        amount_to_json(spent, total),
-        amount_to_json(left, total),
-        answers,
-        f"{note}; {ANSWERS_LEFT}" if note else UNSET,
-    )
+    """What an analyst, or the session, may spend, has spent, and can still spend."""
+    return shapes.Account(total.to_json(), amount_to_json(spent, total), amount_to_json(left, total), answers)
 
 
 def costs(cost: Cost | None) -> dict[str, float] | None:

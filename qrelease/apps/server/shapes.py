@@ -121,7 +121,9 @@ class Query(Shape):
 
     def __post_init__(self) -> None:
         if sum(getattr(self, name) is not UNSET for name in QUERY_FORMS) != 1:
-            raise ValueError(f"Expected an object with one of {', '.join(QUERY_FORMS)}")
+            both = self.where is not UNSET and self.numbers is not UNSET
+            inside = ": write the condition into the text, `mean:COLUMN by COLUMN where CONDITION`" if both else ""
+            raise ValueError(f"Expected an object with one of {', '.join(QUERY_FORMS)}{inside}")
         if self.top is not UNSET and self.numbers is UNSET:
             raise ValueError("Expected top beside numbers alone")
 
@@ -351,10 +353,6 @@ class Account(Shape):
             " as much",
         ),
     ]
-    note: (
-        Annotated[str, Meta(description="where spent and left come to less than the total: a sentence that says why")]
-        | UnsetType
-    ) = UNSET
 
 
 class Budget(Shape):
@@ -364,6 +362,16 @@ class Budget(Shape):
     requests: Count
     analyst: Account
     server: Account
+    note: (
+        Annotated[
+            str,
+            Meta(
+                description="where spent and left of either come to less than the total: a sentence that says why, and"
+                " how much of your budget cannot be used, where that is so"
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class Column(Shape):

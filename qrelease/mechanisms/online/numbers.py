@@ -155,14 +155,25 @@ EQUAL_GROUPS: Final = (
     "the quoted error is that of groups of one size, since theirs is private: of half as many records, twice as far off"
 )
 
+NONE_MISSING: Final = (
+    "the quoted error is as if no record lacked the number, since how many do is private: where half lack it, twice as"
+    " far off"
+)
+
+PRIVATE_SIZE: Final = (
+    "no error is quoted, since it goes by how many records meet the condition, or are in the bins that it cuts, which"
+    " is private: of half of all records it is twice as large as without a condition"
+)
+
 
 def forewarning(question: NumericQuestion, alpha: float, records: int) -> str:
     """What to know before a question is paid for; nothing where there is nothing to know.
 
     Answers about groups will be rough, if their records are as many as the average's: a count is off by alpha of all
     records at most, and divided among the groups that is public; the quoted error of a mean is of such groups, too. A
-    quantile may cost less than its quote. And wide bins may put the ends further apart than alpha does: by how much at
-    most follows from the schema, and is told.
+    quantile may cost less than its quote. Why no error is quoted is told, or that it is as if no number were missing.
+    And wide bins may put the ends further apart than alpha does: by how much at most follows from the schema, and is
+    told.
     """
     found = [UP_TO] if question.kind == "quantile" else []
     if question.groups > 1 and question.kind in ("mean", "ratio") and not _counts_some(question):
@@ -172,6 +183,10 @@ def forewarning(question: NumericQuestion, alpha: float, records: int) -> str:
     part = alpha * question.groups
     if question.groups > 1 and part >= MAX_GROUP_ERROR:
         found.append(_rough(question, alpha, part))
+    if question.kind in ("mean", "ratio") and _counts_some(question):
+        found.append(PRIVATE_SIZE)
+    elif question.kind == "mean" and question.attribute.missing:
+        found.append(NONE_MISSING)
     return "; ".join(found)
 
 
@@ -220,7 +235,8 @@ def _wide(question: NumericQuestion, records: int) -> str:
     return (
         f"a record tells no more of {question.column} than its bin: for that the ends of {of} are up to {far:,.6g}"
         f" further off on each side, less where few records are in the widest bins, as {cell_text(attribute, widest)};"
-        " to have them nearer, give the schema narrower bins there: more edges in `bins`, or within, step and more bins"
+        " to have them nearer, the data's owner can give the schema narrower bins there: more edges in `bins`, or"
+        " within, step and more bins"
     )
 
 

@@ -124,9 +124,12 @@ def test_a_raise_of_which_much_could_not_be_used_is_refused_before(
         analysts.add("bob", ApproxDP(0.1, 1e-9))
         with analysts.account("bob") as account:
             account.spend(price)
+        assert main(["analyst", "list", "--ledger", "l"]) == 0
+        listed = capsys.readouterr().out
         now, then = (analysts.times_left("bob", price, b) for b in (None, ApproxDP(3.0, 1e-9)))
         analysts.add("twin", ApproxDP(2.9, 1e-9))
         twin = analysts.times_left("twin", price)
+    assert f", about {now:,} new answers left, 0 requests" in listed
     command = ["analyst", "raise", "bob", "--ledger", "l", "--epsilon", "3"]
     assert main(command) == 2
     out, err = capsys.readouterr()

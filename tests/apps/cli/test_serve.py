@@ -49,7 +49,7 @@ def test_records_in_another_dialect_are_read_by_the_options_that_errors_name(tmp
     [
         ({"--data": "nothing.csv"}, "nothing.csv cannot be read"),
         ({"--schema": "nothing.toml"}, "nothing.toml cannot be read"),
-        ({"--port": "taken"}, "cannot listen on 127.0.0.1 port"),
+        ({"--port": "taken"}, "take another by --port"),
         ({"--port": "-1"}, "cannot listen on 127.0.0.1 port -1"),
         ({"--workers": "0"}, "workers must be at least 1, got 0"),
         ({"--alpha": "2"}, "alpha"),

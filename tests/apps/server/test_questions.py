@@ -8,8 +8,14 @@ from msgspec import convert, to_builtins
 from serving import TABLE
 from worlds import PEOPLE, coded
 
-from qrelease.apps.server.questions import MAX_ANSWERS, MAX_CONDITION_CELLS, PublicFacts, read_question
-from qrelease.apps.server.shapes import Query
+from qrelease.apps.server.questions import (
+    MAX_ANSWERS,
+    MAX_CONDITION_CELLS,
+    PublicFacts,
+    read_estimate,
+    read_question,
+)
+from qrelease.apps.server.shapes import EstimateQuery, Query
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.predicates import parse
 from qrelease.errors import InvalidInput, TooLarge
@@ -44,6 +50,26 @@ def test_a_condition_is_of_the_records_that_it_says(query, holds):
     mask = asked.meant.mask().reshape([PEOPLE.shape[axis] for axis in asked.meant.axes])
     assert mask[tuple(TABLE.columns[axis] for axis in asked.meant.axes)].sum() == wanted
     assert parse(asked.texts[0], PEOPLE).mask().tolist() == asked.meant.mask().tolist()
+
+
+@pytest.mark.parametrize(
+    ("statistic", "told"),
+    [
+        ("median:age", "got 'median' (did you mean quantile:age,q=.5?)"),
+        ("median:age by sex", "(did you mean quantile:age,q=.5,by=sex?)"),
+        ("quantile(.9):age", "got 'quantile(.9)' (did you mean quantile:age,q=.9?)"),
+        (
+            "mean:age by sex",
+            'no column \'age by sex\'; mean takes no groups here: ask {"numbers": "mean:age by sex"} at /v1/query;'
+            " groups of quantile are given as by=COLUMN",
+        ),
+    ],
+)
+def test_a_question_about_numbers_that_is_no_statistic_is_told_how_it_is_asked(statistic, told):
+    with pytest.raises(InvalidInput) as refused:
+        read_estimate(PEOPLE, convert({"statistic": statistic, "epsilon": 0.1}, EstimateQuery))
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_spellings_of_one_meaning_are_one_question():

@@ -18,7 +18,7 @@ from worlds import PEOPLE, coded, random_table
 from qrelease.apps.cli import main
 from qrelease.apps.server.processes import outlook
 from qrelease.apps.server.questions import read_question
-from qrelease.apps.server.service import ANSWERS_LEFT, Service
+from qrelease.apps.server.service import BUDGET_NOTE, Service
 from qrelease.apps.server.shapes import Query
 from qrelease.apps.server.transactions import Transactions
 from qrelease.errors import BudgetExceeded, InvalidInput, LedgerError, OutOfMemory
@@ -28,7 +28,6 @@ from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Filter, Neighbours, PureDP
 from qrelease.privacy.analysts import MAX_STORED_BYTES, Analysts, Revoked
 from qrelease.privacy.costs import six_digits
-from qrelease.privacy.filters import ACCOUNT_NOTE
 from qrelease.privacy.ledger import Ledger
 from qrelease.privacy.ledger_store import row_digest
 from qrelease.queries.classes import Conjunctions
@@ -91,7 +90,7 @@ def test_numbers_by_group_are_quoted_answered_and_remembered(server, path):
     for account in (budget["analyst"], budget["server"]):  # what can still be bought, and no more
         assert 0 < account["left"]["epsilon"] < account["total"]["epsilon"]
         assert account["left"]["epsilon"] == pytest.approx(account["total"]["epsilon"] - account["spent"]["epsilon"])
-        assert "note" not in account  # epsilons add up
+    assert "note" not in budget  # epsilons add up
     (median,) = server.ask({"numbers": "quantile(.5):grade"}).json["answers"]
     assert median["query"] == "quantile(0.5):grade"
     assert median["rank_error"] > 0
@@ -188,16 +187,23 @@ def test_a_quote_says_what_it_takes_of_the_budget_in_the_budgets_terms(path):
             (beyond,) = poor.post("/v1/quote", {"queries": [query]}).json["quotes"]
             assert (beyond["cost"], beyond["affordable"], quote["affordable"]) == (quote["cost"], False, True)
             assert ada.ask(query).json["answers"][0]["cost"] == quote["cost"]
-            account = ada.get("/v1/budget").json["analyst"]
+            budget = ada.get("/v1/budget").json
+            account = budget["analyst"]
             after = account["spent"]
             assert after["epsilon"] + account["left"]["epsilon"] < 0.999 * account["total"]["epsilon"]
-            assert account["note"] == f"{ACCOUNT_NOTE}; {ANSWERS_LEFT}"  # as a stranger adds them up
-            assert "docs/" not in account["note"]
+            assert budget["note"] == BUDGET_NOTE  # as a stranger adds them up; once for both accounts
+            assert not any("note" in budget[name] for name in ("analyst", "server"))
+            assert "docs/" not in BUDGET_NOTE
             assert quote["takes"] == pytest.approx({k: after[k] - before[k] for k in after}, abs=1e-15)
             assert [*quote["cost"]] == ["rho"]
             takes.append(quote["takes"])
             before = after
         assert takes[0]["delta"] == 1e-7 > takes[1]["delta"] == 0
+        with Ledger.open(path) as ledger:
+            Analysts(ledger).raise_budget("ada", ApproxDP(2.0, 1e-7))
+            unused = Analysts(ledger).out_of_reach("ada")
+        raised = ada.get("/v1/budget").json["note"]
+        assert raised.startswith(f"{BUDGET_NOTE}; about epsilon={unused:.2g} of yours cannot be used")
         assert takes[0]["epsilon"] > 1.5 * takes[1]["epsilon"] > 0  # the root of a sum
 
 
@@ -561,8 +567,10 @@ def test_the_outlook_is_what_answers_cost_and_how_many_there_are(path, cap, neig
         session = Curator(TABLE, ledger, Entropy.insecure(1)).open(Online(), cap)
         said = outlook(session)
         assert f" {session.records:,} records" in said
+        assert ("and what is left buys about" in said) == (neighbours is Neighbours.ADD_REMOVE)  # which counted records
         cost = session.answer("sex = 'F'").cost
         assert f"costs {cost:.6g} by itself" in said
+        assert f", and what is left buys about {session.answers_left:,} more; those" in outlook(session)
     holds = Filter(cap)
     for _ in range(int(re.search(r"([\d,]+) use up", said)[1].replace(",", ""))):
         holds.spend(cost)
@@ -638,7 +646,7 @@ def test_answers_by_group_say_their_group(server):
 def test_a_quote_of_several_queries_has_their_total(path):
     with worker(path) as app:
         ada = Client(app, admit(path, "ada"))
-        batch = {"queries": [WOMEN, YOUNG, WOMEN, MEANS, {"numbers": "count by sex where grade < 2"}]}
+        batch = {"queries": [WOMEN, YOUNG, WOMEN, MEANS, {"numbers": "mean:age by sex where grade in {0, 1}"}]}
         quoted = ada.post("/v1/quote", batch).json
         sums = sum(quoted["quotes"][k]["takes"]["epsilon"] for k in (0, 1, 3))
         assert quoted["total"]["affordable"]

@@ -5,14 +5,24 @@ import itertools
 import numpy as np
 import pytest
 from sessions import ADD, CAPS, SWAP, opened, spent
-from worlds import table_of
+from worlds import PEOPLE, table_of
 
 from qrelease.data.domain import Attribute, Domain
 from qrelease.data.table import Table
 from qrelease.errors import BudgetExceeded, InvalidInput, TooLarge
 from qrelease.mechanisms.base import OnlineAnswer
 from qrelease.mechanisms.online import numbers
-from qrelease.mechanisms.online.numbers import CUT, EQUAL_GROUPS, MAX_ONLINE_GROUPS, ONE_END, UP_TO
+from qrelease.mechanisms.online.numbers import (
+    CUT,
+    EQUAL_GROUPS,
+    MAX_ONLINE_GROUPS,
+    NONE_MISSING,
+    ONE_END,
+    PRIVATE_SIZE,
+    UP_TO,
+    foretold_error,
+    forewarning,
+)
 from qrelease.mechanisms.online.purchasing import POLICY
 from qrelease.mechanisms.online.quotes import Quote
 from qrelease.mechanisms.online.session import Online
@@ -244,7 +254,8 @@ def test_groups_that_alpha_tells_nothing_of_are_forewarned_and_noted():
     with opened(Online(alpha=0.15, beta=0.01), table=table()) as session:
         for kind in WORST:
             few, many = session.quote_numbers(kind), session.quote_numbers(f"{kind} by carrier*late")
-            assert few.note == (UP_TO if kind.startswith("quantile") else "")
+            told = {"quantile": UP_TO, "mean": NONE_MISSING}  # delays may be missing
+            assert few.note == next((note for name, note in told.items() if kind.startswith(name)), "")
             assert "6 groups at alpha=0.15: a count may be off by 90%" in many.note
             assert "so that the intervals of most groups will be nearly the whole range that is possible" in many.note
             (all_,), groups = session.numbers(kind), session.numbers(f"{kind} by carrier*late")
@@ -673,6 +684,24 @@ def test_a_quantile_takes_at_most_what_is_quoted_and_says_so():
         for name, most in quoted.cost.to_json().items():
             assert 0 < sum(cost[name] for cost in paid) <= most
         assert UP_TO in quoted.note
-        assert session.quote_numbers("mean:delay by carrier").note == EQUAL_GROUPS
+        assert session.quote_numbers("mean:delay by carrier").note == f"{EQUAL_GROUPS}; {NONE_MISSING}"
         for text in ("mean:delay", "sum:delay by carrier", "mean:delay by carrier where late = yes", "count by late"):
             assert EQUAL_GROUPS not in session.quote_numbers(text).note
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "quoted"),
+    [
+        ("mean:pay by sex", f"{EQUAL_GROUPS}; {NONE_MISSING}", True),
+        ("mean:pay", NONE_MISSING, True),
+        ("mean:pay by sex where grade = 1", PRIVATE_SIZE, False),
+        ("ratio:pay >= 1 where sex = 'F'", PRIVATE_SIZE, False),
+        ("mean:grade by sex", EQUAL_GROUPS, True),
+        ("sum:pay by sex", "", True),
+    ],
+)
+def test_it_is_told_what_a_quoted_error_leaves_out_or_why_there_is_none(text, told, quoted):
+    pay = Attribute("pay", "number", edges=(0, 1, 2, 3), integer=True, missing=("?",))
+    question = NumericQuestion.parse(Domain((PEOPLE["sex"], pay, PEOPLE["grade"])), text)
+    assert forewarning(question, 0.02, 10_000) == told
+    assert (foretold_error(question, 200.0, 10_000) is not None) == quoted
