@@ -37,12 +37,13 @@ from benchmarks.keep import machine
 from qrelease.data.bundled import CATEGORICAL, adult
 from qrelease.data.table import Table
 from qrelease.errors import QReleaseError
-from qrelease.mechanisms.auto import Prediction, choose
+from qrelease.mechanisms.auto import choose
 from qrelease.mechanisms.base import Mechanism, why_no_table
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
+from qrelease.mechanisms.predictions import Prediction
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP, Cost, Neighbours, PureDP

@@ -5,7 +5,7 @@ import time
 from functools import lru_cache
 
 from qrelease._util.elapsed import SILENT
-from qrelease._util.progress import in_notebook, logs_lines
+from qrelease._util.progress import logs_lines, sees_work
 
 COMPILING = (
     "qrelease: compiling, once, what no earlier run has: ten to forty seconds more (`qrelease warmup` does all of it)"
@@ -20,12 +20,8 @@ def tell_of_compiling(*, everywhere: bool = False) -> None:
 
     everywhere  tell it elsewhere, too, when it has taken so long: for what others wait for, as a server
     """
-    if everywhere or _at_once() or logs_lines():
+    if everywhere or sees_work() or logs_lines():
         _listen()
-
-
-def _at_once() -> bool:
-    return sys.stderr.isatty() or in_notebook()
 
 
 @lru_cache(maxsize=1)
@@ -49,7 +45,7 @@ def _listen() -> None:
 
         def tell(self) -> None:
             spent = self.spent + time.monotonic() - self.begun
-            if not self.told and (spent > SILENT or _at_once()):
+            if not self.told and (spent > SILENT or sees_work()):
                 self.told = True
                 print(COMPILING, file=sys.stderr)
 

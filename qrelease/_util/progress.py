@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
@@ -17,6 +17,7 @@ LINE_SECONDS: Final = 30.0
 """Between two lines of a log that say how far something is."""
 
 _log: ContextVar[float | None] = ContextVar("_log", default=None)
+_hidden: ContextVar[bool] = ContextVar("_hidden", default=False)
 
 
 @contextmanager
@@ -32,6 +33,28 @@ def log_lines(seconds: float = LINE_SECONDS) -> Iterator[None]:
 def logs_lines() -> bool:
     """Whether lines of a log are asked for here."""
     return _log.get() is not None
+
+
+@contextmanager
+def showing(wanted: bool | None) -> Iterator[bool]:
+    """Show how far long work in here is, or show nothing: as whoever calls from Python wants it.
+
+    Gives whether it is shown.
+
+    wanted  None: where stderr is a terminal, or a notebook's; True: as lines of a log elsewhere, too
+    """
+    seen = sees_work() if wanted is None else wanted
+    before = _hidden.set(wanted is False)
+    try:
+        with log_lines() if wanted else nullcontext():
+            yield seen
+    finally:
+        _hidden.reset(before)
+
+
+def sees_work() -> bool:
+    """Whether somebody looks on: at a terminal, or in a notebook."""
+    return sys.stderr.isatty() or in_notebook()
 
 
 @overload
@@ -63,6 +86,8 @@ def progress(work: Iterable[T] | None = None, *, lines: float | None = None, **o
     """
     from tqdm import tqdm  # on first need: whoever reads a public schema does not load it
 
+    if _hidden.get():
+        options["disable"] = True
     if not options.get("disable"):
         options.pop("disable", None)
         if in_notebook():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -12,6 +13,15 @@ MISSING_MARKS = frozenset({"", "?", ".", "-", "na", "n/a", "nan", "nat", "null",
 _MAX_MISSPELLED = 64  # characters of a text for which names like it are looked for
 _LIKENESS = 0.65  # of the letters of two texts, in order, which both have: at .6 'nope' was taken for 'income'
 _MAX_COMPARED = 1000  # names among which they are looked for
+
+
+_OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)(?: (N\b|\d+(?:\.\d+)?(?:e-?\d+)?))?")
+"""An option of the command line in a sentence, and the number that is its value."""
+
+
+def for_python(text: str) -> str:
+    """A sentence with the options of the command line as arguments of Python: `--delta 1e-09` is `delta=1e-09`."""
+    return _OPTION.sub(lambda m: m[1].replace("-", "_") + (f"={m[2]}" if m[2] else ""), text)
 
 
 def quoted(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Self, cast, final
 from qrelease._util import callers, memory
 from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.elapsed import elapsed
+from qrelease._util.progress import showing
 from qrelease.data.domain import Domain
 from qrelease.data.schema import load
 from qrelease.data.table import NO_SCHEMA, Table
@@ -30,9 +31,11 @@ from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.numeric import NumericQuestion
 from qrelease.queries.workload import Workload
 from qrelease.release import checksums, writer
-from qrelease.release.curator import Curator, Paid, measured_by, releases_in_rho
+from qrelease.release.curator import Curator, Paid, measured_by, releases_in_rho, tell
+from qrelease.release.forecasts import Files
 from qrelease.release.frames import Frame
 from qrelease.release.manifest import check_stored, with_id
+from qrelease.release.promise import chosen
 from qrelease.release.reader import load as load_release
 from qrelease.release.release import Release
 
@@ -42,7 +45,10 @@ _NO_LEDGER = (
     " that there is"
 )
 
-_PARAMETERS = ("epsilon", "delta", "rho", "ledger", "schema", "mechanism", "workload", "numbers", "folder")
+_PARAMETERS = (
+    *("epsilon", "delta", "rho", "ledger", "schema", "mechanism", "workload", "numbers", "folder"),
+    "progress",
+)
 
 
 @final
@@ -81,6 +87,9 @@ class Synthesizer:
         charges nothing, so that a notebook that is run again, or whose kernel died, does not pay again. One folder is
         one release, which this ledger paid for with these arguments: for a new one, of next month's records, say, name
         another.
+    progress : bool, optional
+        Whether `fit` says on stderr what it will take, about how long that takes, how far it is, and how far off
+        answers are, see `Curator.release`. By default where stderr is a terminal, and in a notebook.
 
     Attributes
     ----------
@@ -114,11 +123,12 @@ class Synthesizer:
         workload: int | Workload | NumberWorkload = 2,
         numbers: str | Sequence[str] = (),
         folder: str | os.PathLike[str] | None = None,
+        progress: bool | None = None,
     ) -> None:
         self.epsilon, self.delta, self.rho = epsilon, delta, rho
         self.ledger, self.schema = ledger, schema
         self.mechanism, self.workload, self.numbers = mechanism, workload, numbers
-        self.folder = folder
+        self.folder, self.progress = folder, progress
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name, as scikit-learn asks for them.
@@ -191,7 +201,14 @@ class Synthesizer:
         if self.schema is None:
             raise InvalidInput(NO_SCHEMA)
         cost = self._cost()
-        tell_of_compiling()
+        with showing(self.progress) as shown:
+            if shown:
+                tell_of_compiling()
+            return self._fitted(frame, cost, entropy, shown=shown)
+
+    def _fitted(self, frame: Any, cost: Cost, entropy: WordSource | None, *, shown: bool) -> Self:
+        """What `fit` does; `shown`: lines on stderr say what the release will be like, and was."""
+        assert self.schema is not None
         if self.ledger is None or not (isinstance(self.ledger, Ledger) or Ledger.exists(self.ledger)):
             domain = frame.domain if isinstance(frame, Table) else _domain(self.schema)
             person = "" if domain.person is None else f", person={domain.person.column!r}"
@@ -221,14 +238,15 @@ class Synthesizer:
                 self._check_open(curator, mechanism, cost)
             else:
                 _check_records(mechanism, self._workload(table.domain))
+            told = Files(written=self.folder is not None) if shown else None
             if self.folder is None:
-                paid = self._paid(curator, table, mechanism, cost, entropy)
+                paid = self._paid(curator, table, mechanism, cost, entropy, foretell=told)
                 with elapsed("fitting"):
                     self.release_ = paid.release()
                 paid.finish(self.release_)
             else:  # it counts as made once it is on the disk: until then the same call goes on with it, for free
                 with writer.new_folder(self.folder) as part:
-                    paid = self._paid(curator, table, mechanism, cost, entropy)
+                    paid = self._paid(curator, table, mechanism, cost, entropy, foretell=told)
                     with elapsed("fitting"):
                         release = self.release_ = paid.release()
                     check_stored(release.synopsis)
@@ -236,6 +254,8 @@ class Synthesizer:
                     hashes = checksums.read_hashes(part)
                     paid.complete(release, self.folder, hashes)
                 paid.finish(release, hashes)
+        if shown:
+            tell(chosen(self.release_))
         self._kind = _kind(frame)
         self.notes_ = self.release_.notes
         return self
@@ -348,10 +368,12 @@ class Synthesizer:
         entropy: WordSource | None,
         *,
         changed_rows: bool = False,
+        foretell: Files | None = None,
     ) -> Paid:
         """The charge, after what the schema leaves open was learned for a part of it."""
         if not table.domain.undecided:
-            return curator.pay(mechanism, self._workload(table.domain), cost, changed_rows=changed_rows)
+            asked = self._workload(table.domain)
+            return curator.pay(mechanism, asked, cost, changed_rows=changed_rows, foretell=foretell)
         if self._together(mechanism, cost):
             learned = curator.learn_for(mechanism, cost, changed_rows=changed_rows)
             assert learned.left is not None
@@ -370,7 +392,7 @@ class Synthesizer:
         asked = self._workload(learned.domain)
         if learned.left is None and not changed_rows:
             viewed.warn_if_released_before(mechanism, asked, left)
-        return viewed.pay(mechanism, asked, left, changed_rows=True, learned=learned)
+        return viewed.pay(mechanism, asked, left, changed_rows=True, learned=learned, foretell=foretell)
 
     def _opened(self, closing: ExitStack) -> Ledger:
         """The ledger, which is closed with the stack where its path was given."""

@@ -51,12 +51,13 @@ from qrelease.mechanisms.expected_errors import (
     of_noise,
     selected_variances,
 )
-from qrelease.mechanisms.forecasts import MAGNITUDES
+from qrelease.mechanisms.forecasts import MAGNITUDES, Foretold
 from qrelease.mechanisms.gaussian import Gaussian
 from qrelease.mechanisms.iterative.mwem import MWEM
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.number_sums import NumberSums, squared_noise
+from qrelease.mechanisms.predictions import Prediction, explained
 from qrelease.mechanisms.private_data import Private
 from qrelease.mechanisms.record_plan import candidates, sets_at_once
 from qrelease.mechanisms.simulation import Simulation
@@ -117,48 +118,6 @@ SMALL_DELTA: Final = 1e-9
 
 @final
 @dataclass(frozen=True)
-class Prediction:
-    """What one mechanism is expected to do.
-
-    error  the root mean squared error of an answer, records; None where it was not predicted
-    why    where that comes from, or why there is none
-    l1     the mean L1 distance of the normalised marginals; None where it was not predicted
-    """
-
-    mechanism: str
-    error: float | None
-    why: str
-    l1: float | None = None
-
-    @property
-    def measure(self) -> float | None:
-        """What predictions of one workload are compared by: the L1, where there is one."""
-        return self.error if self.l1 is None else self.l1
-
-    @property
-    def figures(self) -> str:
-        """The error in words; empty where there is none."""
-        return "" if self.error is None else f"answers off by about {rounded(self.error)} records (root mean square)"
-
-    def briefly(self, fewer: float = 1.0) -> str:
-        """The mechanism and its error; that of many empty cells says little, so what share of records it is, too.
-
-        fewer  how many records there seem to be, over how many the error was predicted for: at most 1
-        """
-        share = (
-            ""
-            if self.l1 is None
-            else f"; {min(self.l1 / 2 / fewer, 1):.2g} of a marginal's records are in another cell"
-        )
-        return f"{self.mechanism}: {self.figures + share if self.figures else self.why}"
-
-    def __str__(self) -> str:
-        compared = "" if self.l1 is None else f"mean L1 error {self.l1:.3g}, by which mechanisms are compared"
-        return f"{self.mechanism}: {'; '.join(part for part in (self.figures, compared, self.why) if part)}"
-
-
-@final
-@dataclass(frozen=True)
 class ChosenMechanism:
     """The mechanism to take, and what was predicted of each, the chosen one's first. Its text is a line each.
 
@@ -176,22 +135,6 @@ class ChosenMechanism:
     def told(self) -> dict[str, Any]:
         """What a release says of it, in plain types."""
         return {"chosen": self.mechanism.name, "predictions": [asdict(p) for p in self.predictions]}
-
-
-def explained(parameters: Mapping[str, Any], *, briefly: bool = False) -> str:
-    """A line for each mechanism, from the parameters of a release that was made by `Auto`; and what the choice cost.
-
-    briefly  the line of the chosen one alone
-    """
-    found = [Prediction(**p) for p in parameters["predictions"]]
-    if briefly:
-        fewer = 1.0
-        known = parameters.get("records")  # None of a mechanism that counts none
-        if known is not None and "predicted_for" in parameters:  # a small table has fewer than were planned for
-            fewer = min(max(known, 1.0) / parameters["predicted_for"], 1.0)
-        return next(f"chosen {p.briefly(fewer)}" for p in found if p.mechanism == parameters["chosen"])
-    lines = [f"{'chosen' if p.mechanism == parameters['chosen'] else 'not'} {p}" for p in found]
-    return "\n".join([*lines, *([f"to choose: {parameters['to_choose']}"] if "to_choose" in parameters else [])])
 
 
 @final
@@ -258,6 +201,18 @@ class Auto:
         """See `MeasuresNumbers`: counts that are asked for have half of the cost; else all are measured together."""
         numbers = NumberSums(share=_NUMBERS_ALONE) if asked.counts is None else NumberSums(mechanism=self)
         return numbers.measuring(asked)
+
+    def foretold(
+        self,
+        workload: Workload,
+        cost: Cost,
+        neighbours: Neighbours,
+        records: int | None = None,
+        part: Callable[[Cost], Cost] | None = None,
+    ) -> Foretold:
+        """What would be taken, before a charge; see `Choosing`."""
+        known = records if self.records is None else self.records
+        return foretold(workload, known, cost, neighbours, table=self.table, part=part)
 
     def check(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> None:
         """`InvalidInput` where none can run, which says why; `OutOfMemory` where one that may be chosen has none now.
@@ -417,21 +372,6 @@ def _pure_may_win(ways: Sequence[_Way], workload: Workload, neighbours: Neighbou
     return second < _SIMULATED_TOO * first
 
 
-@final
-@dataclass(frozen=True)
-class Foretold:
-    """What `Auto` would take, before a charge: nothing of what is simulated, which takes a while.
-
-    lines  what would be chosen, how far off, with what table, and what a δ would gain
-    brief  which, in one short line, and what a δ would gain; or none
-    among  the mechanisms that would be chosen, each for some number of records
-    """
-
-    lines: tuple[str, ...] = ()
-    brief: tuple[str, ...] = ()
-    among: tuple[Mechanism, ...] = ()
-
-
 def foretold(
     workload: Workload,
     records: int | None,
@@ -467,7 +407,7 @@ def foretold(
     )
     gain = terms.gained(cost) if is_pure(cost) else terms.left(cost)
     lines += [gain] * (gain != "")
-    brief = [f"auto would take {names} (-v: why)", *[gain] * (gain != "")]
+    brief = [f"auto would take {names}", *[gain] * (gain != "")]
     return Foretold(tuple(lines), tuple(brief), tuple(able[name] for name in found))
 
 

@@ -13,7 +13,9 @@ import numpy as np
 from qrelease.mechanisms.base import Mechanism
 
 if TYPE_CHECKING:
-    from qrelease.privacy.costs import Cost
+    from collections.abc import Callable
+
+    from qrelease.privacy.costs import Cost, Neighbours
     from qrelease.queries.workload import Workload
 
 MAGNITUDES: Final = 10_000, 100_000, 1_000_000
@@ -54,6 +56,79 @@ class Forecasting(Mechanism, Protocol):
         -------
         int
             Bytes.
+        """
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """What a mechanism that chooses among others would take, before a charge; nothing where it would simulate first.
+
+    lines  what would be chosen, how far off, with what table, and what a δ would gain
+    brief  which, in one short line, and what a δ would gain; or none
+    among  the mechanisms that would be chosen, each for some number of records
+    """
+
+    lines: tuple[str, ...] = ()
+    brief: tuple[str, ...] = ()
+    among: tuple[Mechanism, ...] = ()
+
+
+@runtime_checkable
+class Choosing(Mechanism, Protocol):
+    """A mechanism that takes another one, and tells which, from public facts alone."""
+
+    def foretold(
+        self,
+        workload: Workload,
+        cost: Cost,
+        neighbours: Neighbours,
+        records: int | None = None,
+        part: Callable[[Cost], Cost] | None = None,
+    ) -> Foretold:
+        """What it would take.
+
+        Parameters
+        ----------
+        workload : Workload
+            The queries to answer.
+        cost : Cost
+            What the release may cost.
+        neighbours : Neighbours
+            Which tables the promise compares.
+        records : int, optional
+            How many there are, where that is public; by default it is told of some powers of ten.
+        part : callable, optional
+            What of a cost there is for the workload, where numbers are measured beside it; by default all.
+
+        Returns
+        -------
+        Foretold
+            Lines for people, and the mechanisms.
+        """
+
+
+@runtime_checkable
+class CountsByAnother(Mechanism, Protocol):
+    """A mechanism that measures numbers, and has another one answer the workload for a part of the cost."""
+
+    mechanism: Mechanism | None
+
+    def of_counts(self, workload: Workload, cost: Cost, neighbours: Neighbours) -> Cost:
+        """The part of a cost that the other mechanism may spend.
+
+        Parameters
+        ----------
+        workload : Workload
+            The queries to answer.
+        cost : Cost
+            What the release may cost.
+        neighbours : Neighbours
+            Which tables the promise compares.
+
+        Returns
+        -------
+        Cost
+            All of it, where there is no other mechanism.
         """
 
 

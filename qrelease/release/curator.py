@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
@@ -14,7 +15,10 @@ from importlib.metadata import version
 from typing import Any, Final, NoReturn, final
 
 from qrelease._util import callers
+from qrelease._util.compiling import tell_of_compiling
 from qrelease._util.elapsed import elapsed
+from qrelease._util.progress import showing
+from qrelease._util.texts import for_python
 from qrelease._util.validate import check_arguments, lacking
 from qrelease.data.attribute import OTHER, Attribute
 from qrelease.data.domain import Domain
@@ -61,8 +65,10 @@ from qrelease.privacy.resuming import (
 from qrelease.privacy.unit import Unit
 from qrelease.queries.number_workload import NumberWorkload
 from qrelease.queries.workload import Workload
+from qrelease.release.forecasts import Files, foretold
 from qrelease.release.learned_schema import Learned, Left
 from qrelease.release.manifest import is_released_to, with_id
+from qrelease.release.promise import chosen
 from qrelease.release.release import Release
 from qrelease.release.schema_cost import SchemaCost
 from qrelease.statistics.base import Statistic, check_statistic
@@ -535,6 +541,7 @@ class Curator:
         *,
         again: bool = False,
         changed_rows: bool = False,
+        progress: bool | None = None,
     ) -> Release:
         """Run a mechanism once, for one charge. What was paid for by a run that was cut off is not paid for again.
 
@@ -555,6 +562,10 @@ class Curator:
         changed_rows : bool
             That the records may be others than those of earlier charges; else it is a `RowsChangedWarning`, before the
             charge. Then nothing is said of an equal charge either.
+        progress : bool, optional
+            Whether lines on stderr say, before the charge, what `Auto` would take and about how long the release takes,
+            then how far it is, and at last what was taken and how far off its answers are. All of them follow from
+            public facts. By default where stderr is a terminal, and in a notebook.
 
         Returns
         -------
@@ -570,10 +581,16 @@ class Curator:
         LedgerError
             If what was drawn in a run that was cut off answers other questions than this one asks.
         """
-        paid = self.pay(mechanism, workload, cost, again=again, changed_rows=changed_rows)
-        with elapsed("releasing"):
-            release = paid.release()
-        paid.finish(release)
+        with showing(progress) as shown:
+            if shown:
+                tell_of_compiling()
+            told = Files(written=False) if shown else None
+            paid = self.pay(mechanism, workload, cost, again=again, changed_rows=changed_rows, foretell=told)
+            with elapsed("releasing"):
+                release = paid.release()
+            paid.finish(release)
+            if shown:
+                tell(chosen(release))
         return release
 
     def pay(
@@ -585,6 +602,7 @@ class Curator:
         again: bool = False,
         changed_rows: bool = False,
         learned: Learned | None = None,
+        foretell: Files | None = None,
     ) -> Paid:
         """The first half of `release`: check and charge.
 
@@ -599,6 +617,9 @@ class Curator:
             What `learn_for` made, of a mechanism of that name: its charge pays, once, with what is left of it, which is
             the cost to be given. Or what `learn` made: the release says what it cost, as it does by itself where the
             ledger has kept what was learned.
+        foretell : Files, optional
+            What is written beside the release, where it is to be said on stderr, before the charge, what the release
+            will be like and how long it will take; by default nothing is said.
 
         Returns
         -------
@@ -612,10 +633,12 @@ class Curator:
         """
         mechanism, workload = measured_by(mechanism, workload)
         if learned is not None and learned.left is not None:
-            return self._pay_with(learned, mechanism, workload, cost)
+            return self._pay_with(learned, mechanism, workload, cost, foretell)
         if learned is not None:
             self._check_learned(learned)
-        charged, paid = self.payment(mechanism, workload, cost, again=again, changed_rows=changed_rows)
+        charged, paid = self.payment(
+            mechanism, workload, cost, again=again, changed_rows=changed_rows, foretell=foretell
+        )
         found = paid(charged())
         if learned is None:
             return found
@@ -646,7 +669,9 @@ class Curator:
             found += [SchemaCost(tuple(columns), cost, entry)] if columns else []
         return tuple(found)
 
-    def _pay_with(self, learned: Learned, mechanism: Mechanism, workload: Workload, cost: Cost) -> Paid:
+    def _pay_with(
+        self, learned: Learned, mechanism: Mechanism, workload: Workload, cost: Cost, foretell: Files | None
+    ) -> Paid:
         """A release for what is left of the charge that a schema was learned for."""
         left = learned.left
         if left is None or left.cost != cost or learned.domain != self.domain:
@@ -658,6 +683,8 @@ class Curator:
             raise InvalidInput(f"the charge was for a release by {left.mechanism}, got {mechanism!r}")
         described = parameters(mechanism)
         self._table.check_bounded()
+        if foretell is not None:
+            self._foretell(mechanism, workload, cost, foretell)
         left.spend()
         charge, draws = learned.charge, None
         if self._ledger.store.place is not None and not is_insecure(self._entropy):
@@ -675,13 +702,14 @@ class Curator:
         *,
         again: bool = False,
         changed_rows: bool = False,
+        foretell: Files | None = None,
     ) -> tuple[Callable[[], Charge], Callable[[Charge], Paid]]:
         """What `pay` does after its checks, in two steps: for several that are charged in one transaction.
 
         Parameters
         ----------
-        mechanism, workload, cost, again, changed_rows
-            As in `release`.
+        mechanism, workload, cost, again, changed_rows, foretell
+            As in `pay`.
 
         Returns
         -------
@@ -705,6 +733,8 @@ class Curator:
         rows = self._fingerprint()
         learned = self._learned_before()  # by now, as a ledger may be damaged
         label = f"{mechanism.name}: {len(workload):,} queries"
+        if foretell is not None and not self._ledger.knows(key):
+            self._foretell(mechanism, workload, cost, foretell)
 
         def charged() -> Charge:
             return self._ledger.charge(cost, label, key, rows=rows, changed_rows=True)  # it was said
@@ -714,6 +744,15 @@ class Curator:
             return Paid(charge, cost, mechanism, described, workload, private, self._ledger, self._unit, learned)
 
         return charged, paid
+
+    def _foretell(self, mechanism: Mechanism, workload: Workload, cost: Cost, files: Files) -> None:
+        """Say what a release will be like: of how many records there are only what is public."""
+        # Where a person counts once it is their number that is public, and not that of the records.
+        is_public = self._unit.public_records and self._unit.at_most is None
+        records = len(self._table) if is_public else getattr(mechanism, "records", None)
+        known = records if isinstance(records, int) else None
+        told = foretold(mechanism, workload, cost, self._unit, known, files)
+        tell(for_python(line) for line in (*told.choice, *told.times))
 
     def _release_key(self, mechanism: Mechanism, workload: Workload, cost: Cost, *, again: bool = False) -> str:
         """The name of the charge for a release of these arguments under this schema.
@@ -947,6 +986,18 @@ class Curator:
 
     def __repr__(self) -> str:
         return f"Curator({self._ledger!r}; the records are private)"
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Print lines for whoever waits for a release, as the command line does.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        Public ones.
+    """
+    for line in lines:
+        print(f"qrelease: {line}", file=sys.stderr)
 
 
 def _check_given(table: object, ledger: object) -> None:

@@ -7,14 +7,17 @@ of them takes as long as the fit, and files are written.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from qrelease._util import memory
+from qrelease._util.elapsed import elapsed
 from qrelease.inference.controlled_rounding import marginals
 from qrelease.inference.histogram import MAX_HISTOGRAM_CELLS
-from qrelease.mechanisms.base import why_no_table
-from qrelease.mechanisms.forecasts import MAGNITUDES, Forecasting, pace, rough
+from qrelease.mechanisms.base import Mechanism, why_no_table
+from qrelease.mechanisms.forecasts import MAGNITUDES, Choosing, CountsByAnother, Forecasting, pace, rough
 from qrelease.privacy.costs import Cost
+from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.answer_table import MAX_ANSWERS
 from qrelease.release.synthetic import MAX_ROWS
@@ -55,10 +58,12 @@ class Files:
 
     rows      synthetic records; None for as many as there are records
     answers   whether answers are written; None for unless they are very many
+    written   whether there are any files; False where a release stays in memory for now
     """
 
     rows: int | None = None
     answers: bool | None = None
+    written: bool = True
 
     def seconds(self, mechanism: Forecasting, workload: Workload, records: int) -> float:
         """About how long drawing the synthetic records of `records` private ones takes, and writing all files.
@@ -77,6 +82,8 @@ class Files:
         float
             Seconds, as `Forecasting.seconds`.
         """
+        if not self.written:
+            return 0.0
         domain, found = workload.domain, _SECONDS.shown * min(len(workload), _SECONDS.most_shown)
         if len(workload) <= MAX_ANSWERS if self.answers is None else self.answers:
             found += _SECONDS.answer * len(workload)
@@ -120,7 +127,60 @@ def forecast(
         each = [f"{taken} s with {n:,}" for n, taken in seconds_of.items()]
         times = f"{', '.join(each[:-1])} or {each[-1]} records (--records N, where that is public: for N)"
     drawing = "drawing synthetic records and " if why_no_table(mechanism, workload) is None else ""
+    writing = f", with {drawing}writing files," if files.written else ""
     return (
-        f"from here on {mechanism.name}, with {drawing}writing files, takes about {times}, and"
+        f"from here on {mechanism.name}{writing} takes about {times}, and"
         f" {memory.size(mechanism.memory(workload))} of memory"
     )
+
+
+@dataclass(frozen=True)
+class ReleaseForetold:
+    """What a release will be like, and how long it will take, before it is charged: lines for people.
+
+    choice  what `Auto` would take, and what a δ would gain; nothing of another mechanism
+    times   how long it takes, and how much memory: of `Auto` where it takes long
+    among   the mechanisms of which one will be taken; none where that is not known
+    """
+
+    choice: tuple[str, ...]
+    times: tuple[str, ...]
+    among: tuple[Mechanism, ...]
+
+
+def foretold(
+    mechanism: Mechanism,
+    workload: Workload,
+    cost: Cost,
+    unit: Unit,
+    records: int | None,
+    files: Files = Files(),
+    *,
+    verbose: bool = False,
+) -> ReleaseForetold:
+    """What can be told of a release, from public facts, while it costs nothing to call it off.
+
+    Where numbers are measured beside the workload, it is told of the part that answers the workload.
+
+    records  how many private ones there are, where that is public
+    verbose  whether it is said why `Auto` would take what it takes
+    """
+    whole = own = unit.of_a_record(cost)
+    part, of_counts = None, ""
+    if isinstance(mechanism, CountsByAnother) and mechanism.mechanism is not None:
+        part = partial(mechanism.of_counts, workload, neighbours=unit.relation)
+        own, mechanism, of_counts = part(whole), mechanism.mechanism, "counts: "
+    choice: tuple[str, ...] = ()
+    among: tuple[Mechanism, ...] = (mechanism,)
+    chooses = isinstance(mechanism, Choosing)
+    if isinstance(mechanism, Choosing):
+        with elapsed("predicting errors"):
+            found = mechanism.foretold(workload, whole, unit.relation, records, part)
+        choice, among = found.lines if verbose else found.brief, found.among
+    times = tuple(
+        forecast(each, workload, own, records, files)
+        for each in among
+        if isinstance(each, Forecasting) and (not chooses or takes_long(each, workload, own, records, files))
+    )
+    told = [tuple(f"{of_counts}{line}" for line in lines) for lines in (choice, times)]
+    return ReleaseForetold(told[0], told[1], among)

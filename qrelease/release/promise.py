@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from qrelease.mechanisms.predictions import explained
 from qrelease.privacy.conversions import epsilon_told, guessing_chance, zcdp_epsilon
 from qrelease.privacy.costs import WEAK_DELTA, WEAK_EPSILON, ZCDP, ApproxDP, Cost, Neighbours, PureDP
 from qrelease.release.schema_cost import DELTA, cost_with_schema, learned_columns
@@ -99,6 +100,17 @@ def made_by(release: Release) -> str:
         return release.mechanism
     chosen = release.parameters.get("chosen")
     return f"{release.mechanism}, counts by {counts}{f': {chosen}' if counts == 'auto' else ''}"
+
+
+def chosen(release: Release, *, briefly: bool = True) -> list[str]:
+    """What `Auto` took, and how far off it predicted the answers, in lines; nothing of a mechanism that was named.
+
+    briefly  the line of the chosen one alone
+    """
+    if "predictions" not in release.parameters:
+        return []
+    of_counts = "counts: " if "counts_by" in release.parameters else ""
+    return f"{of_counts}{explained(release.parameters, briefly=briefly)}".splitlines()
 
 
 def to_json(release: Release) -> dict[str, Any]:

@@ -901,6 +901,9 @@ class Release:
             f" {self.cost:.6g}, {self.unit}{person}{insecure})"
         )
 
+    def __str__(self) -> str:
+        return "\n".join([repr(self), *promise.chosen(self)])
+
     def _repr_html_(self) -> str:
         return html(self, page=False)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from qrelease._util.texts import meant, readable
+from qrelease._util.texts import for_python, meant, readable
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,16 @@ def test_a_number_that_nobody_would_read_is_a_power_of_two(count, text):
 )
 def test_a_name_like_an_unknown_one_is_proposed(text, asked):
     assert meant(text, ["age", "sex", "income"]) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "of_python"),
+    [
+        ("with --delta 1e-09 and 100 records", "with delta=1e-09 and 100 records"),
+        ("leave --delta out, and the ledger keeps it", "leave delta out, and the ledger keeps it"),
+        ("(--weighted-records N, where that is public)", "(weighted_records=N, where that is public)"),
+        ("more -- or less", "more -- or less"),
+    ],
+)
+def test_options_of_the_command_line_are_told_as_arguments_of_python(text, of_python):
+    assert for_python(text) == of_python

@@ -41,6 +41,24 @@ def test_a_fitted_model_has_what_the_terminal_says_of_a_release():
         assert "notes_" not in repr(both)
 
 
+@pytest.mark.parametrize("progress", [True, None, False])
+def test_a_fit_says_what_it_takes_and_how_far_off_answers_are_where_that_is_wanted(progress, capsys):
+    with qr.Ledger.open(None, qr.PureDP(1.0), dataset="people") as ledger:
+        model = qr.Synthesizer(epsilon=1.0, ledger=ledger, schema=SCHEMA, progress=progress)
+        model.fit(FRAME, entropy=qr.Entropy.insecure(1))
+    assert model.get_params()["progress"] is progress
+    name, chosen = str(model.release_).splitlines()
+    assert name == repr(model.release_)
+    assert re.fullmatch(r"chosen \w+: answers off by about [\d.]+ records \(root mean square\); .*", chosen)
+    said = capsys.readouterr().err
+    if progress:
+        lines = [line for line in said.splitlines() if "compiling" not in line]
+        assert lines[0].startswith("qrelease: auto would take ")
+        assert lines[-1] == f"qrelease: {chosen}"
+    else:
+        assert said == ""
+
+
 def test_a_fit_is_one_charge_and_samples_are_free():
     with qr.Ledger.open(None, qr.PureDP(1.0), dataset="people") as ledger:
         model = qr.Synthesizer(epsilon=0.5, ledger=ledger, schema=SCHEMA)

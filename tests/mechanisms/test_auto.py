@@ -13,8 +13,9 @@ from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, OutOfMemory, TooLarge
 from qrelease.inference.measurement import RECORDS, Measurement
 from qrelease.mechanisms import auto
-from qrelease.mechanisms.auto import Auto, choose, explained, in_closed_form, likely_records
+from qrelease.mechanisms.auto import Auto, choose, in_closed_form, likely_records
 from qrelease.mechanisms.number_sums import NumberSums
+from qrelease.mechanisms.predictions import explained
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.distributions import Noise
 from qrelease.noise.entropy import Entropy
@@ -64,7 +65,7 @@ def test_before_a_charge_it_is_said_whether_there_is_a_table_and_what_a_delta_wo
     wide, large = Workload.marginals(coded(*[10] * 15), 3), coded(10_000, 10_000, 2)
     with_delta, brief = (told := auto.foretold(wide, None, ApproxDP(1.0, DELTA), ADD)).lines, told.brief
     assert len(with_delta) == 1
-    assert brief == ("auto would take records (-v: why)",)
+    assert brief == ("auto would take records",)
     assert with_delta[0].startswith(
         "auto would take records, with a synthetic table: with 10,000 records answers off by about"
     )
@@ -73,7 +74,7 @@ def test_before_a_charge_it_is_said_whether_there_is_a_table_and_what_a_delta_wo
         "auto would take records, with a synthetic table: with 50,000 records answers off by about "
     )
     assert pure[1].startswith("a delta would help: with --delta 1e-09 and 50,000 records, answers off by about ")
-    assert brief == ("auto would take records (-v: why)", pure[1])
+    assert brief == ("auto would take records", pure[1])
     without, brief = (told := auto.foretold(Workload.marginals(large, 2), 50_000, PureDP(1.0), ADD)).lines, told.brief
     assert "WITHOUT a synthetic table: with 50,000 records" in without[0]
     assert without[1].startswith("no table: the universe has")

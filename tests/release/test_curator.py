@@ -263,3 +263,37 @@ def test_a_frame_or_a_path_where_a_table_and_a_ledger_belong_is_refused_with_wha
     with pytest.raises(InvalidInput, match="takes an opened ledger, got PosixPath"):
         Curator(TABLE, path)
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("relation", "mechanism", "how_many"),
+    [
+        (Neighbours.ADD_REMOVE, MaxEnt(), ""),
+        (Neighbours.ADD_REMOVE, MaxEnt(records=500), "500"),
+        (Neighbours.REPLACE_ONE, MaxEnt(), "all"),
+    ],
+)
+def test_before_the_charge_it_is_said_how_long_a_release_takes_by_public_facts(relation, mechanism, how_many, capsys):
+    for rows in (300, 3_000):
+        table, spent = random_table(TABLE.domain, rows, 1), []
+        with Ledger.open(None, COST, neighbours=relation) as ledger:
+            spy = SpyEntropy(0, before=lambda heard=spent: heard.append(capsys.readouterr().err))
+            Curator(table, ledger, spy).release(mechanism, PAIRS, COST, progress=True)
+        said = [line for line in spent[0].splitlines() if "compiling" not in line]
+        known = {"": None, "500": 500, "all": rows}[how_many]
+        begun = "qrelease: from here on maxent takes about "
+        assert [line.partition("about ")[0] + "about " for line in said] == [begun]
+        if known is not None:
+            assert "records" not in said[0]
+        assert str(rows) not in said[0]
+
+
+def test_nothing_is_said_of_a_release_unless_it_is_asked_for(ledger, capsys):
+    Curator(TABLE, ledger, Entropy.insecure(1)).release(MaxEnt(), PAIRS, COST)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_refused_says_nothing_of_what_a_release_would_be_like(capsys):
+    with Ledger.open(None, PureDP(0.1)) as ledger, pytest.raises(BudgetExceeded):
+        Curator(TABLE, ledger).release(MaxEnt(), PAIRS, PureDP(1.0), progress=True)
+    assert capsys.readouterr().err == ""

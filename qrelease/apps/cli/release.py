@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -336,13 +336,12 @@ def _take_counts(arguments: argparse.Namespace) -> None:
 def _tell(arguments: argparse.Namespace, release: Release, out: Path, left_out: Mapping[str, str]) -> None:
     """Print what was released, why by this mechanism, where it is, and how well its records fit."""
     from qrelease.inference.synopsis import Fitted
+    from qrelease.release.promise import chosen
     from qrelease.release.unmeasured import what_records_lack
 
-    print(release)
-    if arguments.mechanism == "auto":
-        from qrelease.mechanisms.auto import explained
-
-        print(f"{_of_counts(arguments)}{explained(release.parameters, briefly=not arguments.verbose)}")
+    print(repr(release))
+    for line in chosen(release, briefly=not arguments.verbose):
+        print(line)
     print(wrote(out))
     for name, why in left_out.items():
         print(f"no {name}: {why}")
@@ -598,10 +597,9 @@ def _foretell(
     Nothing where the ledger does not cover the cost: then either a release that was cut off is resumed, or a
     refusal follows, which is one line.
     """
-    from qrelease.mechanisms.forecasts import Forecasting
     from qrelease.privacy import Neighbours
     from qrelease.privacy.unit import Unit
-    from qrelease.release.forecasts import Files, forecast, takes_long
+    from qrelease.release.forecasts import Files, foretold
 
     try:
         if ledger is not None:
@@ -610,37 +608,15 @@ def _foretell(
         return
     _tell_unasked(arguments, workload)
     unit = Unit.of(Neighbours.parse(arguments.neighbours), workload.domain)
-    cost, whole, part = unit.of_a_record(cost), unit.of_a_record(cost), None
-    if arguments.numbers is not None:
-        from qrelease.mechanisms.number_sums import NumberSums
-
-        if isinstance(mechanism, NumberSums) and mechanism.mechanism is not None:  # what its share will be like
-            part = partial(mechanism.of_counts, workload, neighbours=unit.relation)
-            cost, mechanism = part(whole), mechanism.mechanism
-    among: tuple[Mechanism, ...] = (mechanism,)
-    if arguments.mechanism == "auto":
-        from qrelease.mechanisms.auto import foretold
-
-        records = arguments.records if arguments.records is not None else public
-        with elapsed("predicting errors"):
-            told = foretold(workload, records, whole, unit.relation, table=_tabled(arguments), part=part)
-        for line in told.lines if arguments.verbose else told.brief:
-            print(f"qrelease: {_of_counts(arguments)}{line}", file=sys.stderr)
-        among = told.among
-    _tell_rules(workload, among)
-    _tell_conditions(arguments, workload, among)
     files = Files(0 if arguments.weighted else arguments.rows, arguments.answers)
-    for each in among:
-        if isinstance(each, Forecasting) and (
-            arguments.mechanism != "auto" or takes_long(each, workload, cost, public, files)
-        ):
-            line = forecast(each, workload, cost, public, files)
-            print(f"qrelease: {_of_counts(arguments)}{line}", file=sys.stderr)
-
-
-def _of_counts(arguments: argparse.Namespace) -> str:
-    """What begins a line about the mechanism that answers the workload, where `sums` measures numbers beside it."""
-    return "counts: " if arguments.numbers is not None and arguments.mechanism != SUMS else ""
+    told = foretold(mechanism, workload, cost, unit, public, files, verbose=arguments.verbose)
+    why = "" if arguments.verbose else " (-v: why)"
+    for i, line in enumerate(told.choice):
+        print(f"qrelease: {line}{why if i == 0 else ''}", file=sys.stderr)
+    _tell_rules(workload, told.among)
+    _tell_conditions(arguments, workload, told.among)
+    for line in told.times:
+        print(f"qrelease: {line}", file=sys.stderr)
 
 
 def _tell_rules(workload: Workload, among: Sequence[Mechanism]) -> None:
