@@ -192,6 +192,8 @@ class NumbersForecast:
     way
         How quantiles are answered that are not read off noisy counts; else empty. For so many records, if that is what
         the release is told too (`records`).
+    bins
+        Of quantiles that are read off counts of wide bins, that no interval is narrower than a bin; else empty.
 
     Examples
     --------
@@ -205,6 +207,7 @@ class NumbersForecast:
     half_width: float
     half_width_at_end: float
     way: str = ""
+    bins: str = ""
 
     def __str__(self) -> str:
         of = f", each of {self.groups:,} groups" if self.groups > 1 else ", of one group"
@@ -276,6 +279,7 @@ class ReleasePlan:
                 " with no value missing: of half as many records, means, shares and variances have intervals twice as"
                 " wide. For quantiles, values are taken to be spread evenly over the bins",
                 *map(str, self.numbers),
+                *dict.fromkeys(number.bins for number in self.numbers if number.bins),
             ]
         return "\n".join([self.subject, "", *table, "", *self._legend, *notes])
 
@@ -507,7 +511,8 @@ def _numbers(sums: NumberSums, workload: Workload, unit: Unit, cost: Cost, n: in
         if asked.kind != "quantile":  # at the end an interval is cut off at the bound
             at_end = max(half, float(np.median(np.maximum(most.high - most.value, most.value - most.low))))
         groups = len(table) // max(len(asked.probabilities), 1)
-        found.append(NumbersForecast(question, groups, float(np.median(table.count)), half, at_end, table.way))
+        size, bins = float(np.median(table.count)), "" if table.way else asked.bins_told
+        found.append(NumbersForecast(question, groups, size, half, at_end, table.way, bins))
     return tuple(found)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -113,7 +114,11 @@ def check_numbers(attribute: Attribute, kind: str) -> None:
             share += f'; for a {kind} the schema needs kind = "number" with bins for it'
         raise InvalidInput(f"column {name!r} {holds} and has no {kind}; ask for count or histogram:{named}{share}")
     if attribute.kind == "date":
-        raise InvalidInput(f"column {name!r} holds dates and has no {kind}; ask for histogram:{name}")
+        asked = f"histogram:{name_text(name)}"
+        raise InvalidInput(
+            f"column {name!r} holds dates and has no {kind}; ask for {asked}, its counts by bin: of a release by"
+            f" release.table({asked!r}), or `qrelease answer FOLDER {shlex.quote(asked)}`"
+        )
     if attribute.undecided:
         raise InvalidInput(
             f"column {name!r} has no bins yet: give them in the schema, or learn them by `qrelease schema learn`"
@@ -689,6 +694,23 @@ class NumericQuestion:
     def values(self) -> CellValues:
         """The numbers that the value cells of the column stand for."""
         return cell_values(self.attribute)
+
+    @property
+    def bins_told(self) -> str:
+        """That quantiles read off counts of bins are known no nearer than a bin, and how wide these are.
+
+        Empty for other kinds, and where each cell is a single number.
+        """
+        if self.kind != "quantile" or self.values.exact:
+            return ""
+        widths = np.diff(self.attribute.edges)
+        least, most = float(widths.min()), float(widths.max())
+        wide = f"{most:,.6g}" if math.isclose(least, most) else f"{least:,.6g} to {most:,.6g}"
+        return (
+            f"quantiles of {self.column} are read off counts of its bins, so their intervals are no narrower than a"
+            f" bin, here {wide}: narrower bins, or an estimate (qr.Quantile, qr.TreeQuantiles; qrelease estimate), can"
+            " give narrower ones"
+        )
 
     @property
     def limits(self) -> tuple[float, float]:

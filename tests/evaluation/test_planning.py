@@ -538,3 +538,13 @@ def test_a_quantile_that_would_be_chosen_is_told_with_what_the_release_has_to_be
     chosen = NumbersForecast("quantile(.5):x", 1, 500.0, 2.0, 2.0, "each chosen among 9 cells by permute-and-flip")
     assert str(chosen).endswith("; each chosen among 9 cells by permute-and-flip, if the release too is told --records")
     assert "--records" not in str(NumbersForecast("mean:x", 1, 500.0, 2.0, 2.0))
+
+
+def test_a_plan_says_once_that_intervals_of_quantiles_are_no_narrower_than_bins():
+    pay = Attribute("pay", "number", edges=(0, 10_000, 20_000, 30_000), integer=True)
+    domain = Domain((pay, Attribute("sex", "category", categories=("F", "M"))))
+    asked = ["median:pay by sex", "quantile(.9):pay", "count by sex"]
+    told = str(plan(Workload.marginals(domain, 1), 1000, epsilon=1, trials=0, numbers=asked))
+    assert told.count("no narrower than a bin, here 10,000") == 1
+    told = str(plan(Workload.marginals(domain, 1), 1000, epsilon=1, trials=0, numbers=asked[2:]))
+    assert "no narrower" not in told

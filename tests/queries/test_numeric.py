@@ -62,6 +62,18 @@ def test_of_whole_numbers_that_are_listed_as_categories_a_refusal_says_what_the_
         NumericQuestion.parse(visits, "mean:visits")
 
 
+def test_of_a_quantile_it_is_told_how_wide_the_bins_are_that_it_is_read_off():
+    def told(attribute, text):
+        return NumericQuestion.parse(Domain((attribute,)), text).bins_told
+
+    pay = Attribute("pay", "number", edges=(0, 10_000, 20_000), integer=True)
+    assert "intervals are no narrower than a bin, here 10,000: narrower bins, or an est" in told(pay, "median:pay")
+    assert told(pay, "mean:pay") == ""
+    assert "here 0.5 to 2.25: " in told(Attribute("pay", "number", edges=(0, 0.5, 2.75)), "median:pay")
+    assert told(Attribute("pay", "coded", codes=9, ordered=True), "median:pay") == ""
+    assert told(Attribute("pay", "number", within=(0, 9), step=1), "median:pay") == ""
+
+
 def test_a_median_is_a_quantile_wherever_the_text_is_read():
     asked = NumericQuestion.parse(FLIGHTS, "median:share by carrier where share < .5")
     assert asked == NumericQuestion.parse(FLIGHTS, "quantile(.5):share by carrier where share < .5")
@@ -80,7 +92,10 @@ def test_a_median_is_a_quantile_wherever_the_text_is_read():
         ("mean:arrdelay", "no column 'arrdelay' .did you mean 'arr_delay'"),
         ("mean:carrier", "column 'carrier' holds texts and has no mean.*or for a share by ratio:carrier = '"),
         ("quantile(.5):carrier", "holds texts and has no quantile"),
-        ("sum:day", "holds dates and has no sum"),
+        (
+            "sum:day",
+            r"holds dates and has no sum; .* release.table\('histogram:day'\), or `qrelease answer FOLDER hist",
+        ),
         ("mean:air_time", "has no bins yet"),
         ("histogram:air_time", "must be learned first"),
         ("count by air_time", "must be learned first"),
