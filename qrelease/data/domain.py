@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from qrelease._util.texts import meant
 from qrelease._util.texts import readable as readable
@@ -264,6 +265,33 @@ class Domain:
             raise InvalidInput(f"an attribute is named twice in {[self.names[a] for a in found]}")
         return tuple(sorted(found))
 
+    def positions(self, columns: str | Iterable[str | int]) -> tuple[int, ...]:
+        """The positions of columns that are given by name or by position, in the order in which they are given.
+
+        Parameters
+        ----------
+        columns : str or iterable of str or int
+            Names or positions, or one name.
+
+        Returns
+        -------
+        tuple of int
+            One for each column.
+
+        Raises
+        ------
+        InvalidInput
+            For an unknown name, and for what is neither a name nor a position.
+        """
+        given: Any = columns
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            given = [given]
+        return tuple(c if type(c) is int else self._position(c) for c in given)  # of very many sets: the usual first
+
+    def _position(self, column: Any) -> int:
+        """That of a column by its name, or of another kind of whole number, as numpy has them."""
+        return int(column) if isinstance(column, Integral) and not isinstance(column, bool) else self.axis(column)
+
     def named(self, axes: Iterable[int]) -> str:
         """Some columns, as texts for people name a marginal on them.
 
@@ -329,3 +357,19 @@ def _rules(given: object) -> tuple[str, ...]:
         if not isinstance(rule, str):
             raise InvalidInput(f"impossible must be a list of conditions, each of them text, got {rule!r}")
     return found
+
+
+def check_domain(given: object) -> None:
+    """Raise `InvalidInput` for what stands where the domain of a workload belongs, with what makes one of it.
+
+    Parameters
+    ----------
+    given : object
+        A `Domain`; or a data frame or a table, which have columns as well.
+    """
+    if isinstance(given, Domain):
+        return
+    made = "take table.domain"
+    if not isinstance(getattr(given, "domain", None), Domain):
+        made = "make a table by qr.Table.from_frame(frame, schema), and take table.domain"
+    raise InvalidInput(f"a workload takes a domain, got {type(given).__name__}: {made}")

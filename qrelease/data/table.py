@@ -581,13 +581,15 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.domain}; the records are private)"
 
-    def counts(self, sets: Sequence[tuple[int, ...]]) -> list[npt.NDArray[np.int64]]:
+    def counts(self, sets: Sequence[str | Sequence[int | str]]) -> list[npt.NDArray[np.int64]]:
         """Count the exact marginal on each set of columns, in one pass.
 
         Parameters
         ----------
         sets
-            Column positions, each set distinct; in any order, which is the order of the marginal's digits.
+            Columns by name or by position, each set distinct; in any order, which is the order of the marginal's
+            digits. So `table.counts([["dept", "remote"]])[0]` has a count for each line of
+            `release.marginal(["dept", "remote"])`.
 
         Returns
         -------
@@ -597,11 +599,11 @@ class Table:
         Raises
         ------
         InvalidInput
-            For a position that is no column.
+            For a name or a position that is no column.
         TooLarge
             Before anything is allocated, when all of them together have more than `MAX_COUNTED_CELLS` cells.
         """
-        return self._known.counts(self.domain, sets, self._counted)
+        return self._known.counts(self.domain, [self.domain.positions(of) for of in sets], self._counted)
 
     def _counted(self, sets: list[Axes]) -> list[Ints]:
         """The marginals on distinct, sorted sets, by one pass."""

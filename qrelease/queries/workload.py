@@ -18,7 +18,7 @@ import numpy.typing as npt
 from qrelease._util.texts import meant, quoted
 from qrelease._util.typing import Axes, Floats, Ints
 from qrelease.data import predicates
-from qrelease.data.domain import Domain
+from qrelease.data.domain import Domain, check_domain
 from qrelease.data.marginals.plan import MarginalPlan
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.queries.distinct_records import share
@@ -129,6 +129,7 @@ class Workload:
         TooLarge
             For more than 2^20 marginals, or 2^28 cells.
         """
+        check_domain(domain)
         if isinstance(k, bool | np.bool_ | float | str | None):
             raise InvalidInput(f"marginals are asked by their order or as lists of columns, got {k!r}")
         if isinstance(k, int | np.integer):
@@ -201,6 +202,7 @@ class Workload:
         InvalidInput
             For a column that is unknown, not ordered, or named twice.
         """
+        check_domain(domain)
         axes = domain.axes(columns)
         ranges = tuple(_ranges(domain, domain.names[a], prefixes=False) for a in axes)
         return cls(domain, (Group(axes, Product(ranges)),))
@@ -226,6 +228,7 @@ class Workload:
         InvalidInput
             For a text that is no condition, or names a column or a value that there is not.
         """
+        check_domain(domain)
         parsed = [predicates.parse(text, domain) for text in texts]
         return cls(domain, tuple(Group(p.axes, Vectors.of_predicate(p)) for p in parsed))
 
@@ -252,6 +255,7 @@ class Workload:
         InvalidInput
             For another shape, entries outside [0, 1], and a query that is there twice.
         """
+        check_domain(domain)
         named = [domain.axis(n) for n in (domain.names if columns is None else columns)]
         axes = domain.axes(domain.names[a] for a in named)
         family = Vectors.rounded(vectors, domain.cells(axes))
@@ -402,6 +406,7 @@ class Workload:
         InvalidInput, TooLarge
             As `NumericQuestion.parse` does.
         """
+        check_domain(domain)
         return NumberWorkload(domain, tuple(NumericQuestion.parse(domain, text) for text in texts))
 
     @classmethod
@@ -711,6 +716,7 @@ def _asked(
     probabilities: Sequence[float] = (),
 ) -> NumberWorkload:
     """Questions of one kind about one or several columns; of shares, about conditions."""
+    check_domain(domain)
     if isinstance(columns, str):
         columns = (columns,)
     if kind == "ratio":
@@ -740,6 +746,7 @@ def _ranges(domain: Domain, column: str, *, prefixes: bool) -> Intervals:
 
 
 def _intervals(domain: Domain, column: str, *, prefixes: bool) -> Group:
+    check_domain(domain)
     return Group((domain.axis(column),), _ranges(domain, column, prefixes=prefixes))
 
 

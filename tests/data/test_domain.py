@@ -48,3 +48,12 @@ def test_a_huge_universe_has_a_size():
     assert domain.size == 2**110
     assert str(Domain((AGE, SEX))) == "age[4] x sex[3] (12 cells)"
     assert str(Domain.coded(dict.fromkeys("abcde", 1000))).endswith(" e[1000] (about 2^50 cells)")
+
+
+def test_columns_are_given_by_name_or_by_position():
+    domain = Domain.coded({"a": 2, "b": 3, "c": 4})
+    assert domain.positions(["c", 0, np.int64(1)]) == (2, 0, 1)
+    assert domain.positions("b") == domain.positions([1]) == (1,)
+    for wrong in (["d"], [1.5], [True], [None], 2.0):
+        with pytest.raises(InvalidInput, match="no attribute"):
+            domain.positions(wrong)

@@ -188,3 +188,12 @@ def test_a_table_without_records_is_a_table(file, tmp_path, suffix):
     assert table.counts([(0,), (1, 2)])[1].tolist() == [0] * PEOPLE.cells((1, 2))
     one = pl.DataFrame(FRAME).head(1)
     assert [c.dtype for c in table.columns] == [c.dtype for c in Table.from_frame(one, PEOPLE).columns]
+
+
+def test_columns_to_count_may_be_named():
+    table = Table(PEOPLE, tuple(np.arange(300) % size for size in PEOPLE.shape))
+    names = PEOPLE.names
+    for named, places in [([names[1], names[0]], (1, 0)), (names[2], (2,)), ([names[0], 1], (0, 1))]:
+        assert table.counts([named])[0].tolist() == table.counts([places])[0].tolist()
+    with pytest.raises(InvalidInput, match="no attribute 'nobody'"):
+        table.counts([["nobody"]])

@@ -4,6 +4,7 @@ import json
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from worlds import (
 )
 
 from qrelease.data.domain import Attribute, Domain
+from qrelease.data.table import Table
 from qrelease.errors import InvalidInput, TooLarge
 from qrelease.inference.histogram import Histogram
 from qrelease.inference.measurement import RECORDS
@@ -359,3 +361,27 @@ def test_a_kind_that_is_misspelt_is_told_with_what_was_meant(text, told):
         InvalidInput, match=rf"^'{kind}' is no kind of question \(did you mean {told}\?\): a workload is"
     ):
         Workload.parse(PEOPLE, text)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda given: Workload.marginals(given, 2),
+        lambda given: Workload.ranges(given, "a"),
+        lambda given: Workload.prefixes(given, "a"),
+        lambda given: Workload.boxes(given, ["a"]),
+        lambda given: Workload.predicates(given, "a = 1"),
+        lambda given: Workload.vectors(given, [[1.0, 0.0]]),
+        lambda given: Workload.means(given, "a"),
+        lambda given: Workload.numbers(given, "mean:a"),
+    ],
+)
+def test_a_frame_or_a_table_where_a_domain_belongs_is_refused_with_what_makes_one(asked):
+    """Of a frame of 40 000 records 800 million marginals were too many."""
+    frame = pd.DataFrame({"a": [0, 1]})
+    with pytest.raises(
+        InvalidInput, match=r"takes a domain, got DataFrame: make a table by qr.Table.from_frame\(frame"
+    ):
+        asked(frame)
+    with pytest.raises(InvalidInput, match=r"takes a domain, got Table: take table.domain$"):
+        asked(Table.from_frame(frame, Domain.coded({"a": 2})))

@@ -28,7 +28,7 @@ _LEFT_OUT = (
 )
 
 
-def as_released(table: Table, release: Release, folder: Path) -> Table:
+def as_released(table: Table, release: Release, folder: Path | str = "the release") -> Table:
     """The table that a release was made from, with what was learned for it.
 
     folder  where the release is stored, for who is told that it was made with another schema, by `InvalidInput`
@@ -45,6 +45,14 @@ def synthetic_table(release: Release, folder: Path) -> Table:
     for file in (folder / "synthetic.csv", folder / "synthetic.parquet"):
         if file.is_file() and WEIGHT not in header(file):
             return Table.read(file, release.domain.of_rows)
+    return drawn_table(release, folder)
+
+
+def drawn_table(release: Release, folder: Path | str = "the release") -> Table:
+    """Synthetic records of a release, the same each time.
+
+    folder  where it is stored, for who is told that it has none, by `InvalidInput`
+    """
     if not release.has_table:
         raise InvalidInput(f"{folder} has no synthetic table to judge")
     codes = release.codes(None, np.random.default_rng(0))

@@ -34,9 +34,10 @@ from qrelease.evaluation.quality.associations import (
 from qrelease.evaluation.quality.copies import Copies, copies, part
 from qrelease.evaluation.quality.marginals import DENSE, distances, marginal_score, sets_of
 from qrelease.evaluation.quality.models import MAX_CLASSES, LearnedColumn, Told, learned, told_apart, why_untrained
-from qrelease.evaluation.quality.published import Published, published_lines
+from qrelease.evaluation.quality.published import Published, as_released, drawn_table, published, published_lines
 from qrelease.evaluation.results import NOTICE
 from qrelease.queries.numeric import cell_values
+from qrelease.release.release import Release
 
 SETS: Final[dict[int, int]] = {1: 5_000, 2: 5_000, 3: 5_000, 4: 100, 5: 100}
 """Sets of columns that are looked at, by how many columns they have; of more they are drawn at random. Of up to three
@@ -286,9 +287,10 @@ def quality(
     real : Table
         The private records. With fewer than 20 of either table there are no models and copies, and no equivalent
         subsample.
-    synthetic : Table or data frame
-        Of any tool: a table over the same columns; or a pandas, polars or pyarrow frame, which is read by the schema of
-        the real one.
+    synthetic : Release, Table or data frame
+        A release: its synthetic records are judged, and its answers and numbers with their bars as well, as
+        `qrelease evaluate --release` does. Or a table of any tool over the same columns; or a pandas, polars or pyarrow
+        frame, which is read by the schema of the real one.
     name : str
         What to call the synthetic one.
     targets : sequence of str, optional
@@ -306,7 +308,8 @@ def quality(
     Raises
     ------
     InvalidInput
-        For tables over two universes or without records, and for targets that are no columns.
+        For tables over two universes or without records, for targets that are no columns, and for a data frame in
+        place of the real table.
 
     Examples
     --------
@@ -317,7 +320,15 @@ def quality(
     True
     """
     started = time.perf_counter()
-    if not isinstance(synthetic, Table):
+    if not isinstance(real, Table):
+        raise InvalidInput(
+            f"quality takes a table, got {type(real).__name__}: make one by qr.Table.from_frame(frame, schema)"
+        )
+    bars: tuple[Published, ...] = ()
+    if isinstance(synthetic, Release):
+        real = as_released(real, synthetic)
+        synthetic, bars = drawn_table(synthetic), published(real, synthetic)
+    elif not isinstance(synthetic, Table):
         synthetic = Table.from_frame(synthetic, real.domain.of_rows)
     if synthetic.domain.of_rows != real.domain.of_rows:
         raise InvalidInput("the synthetic table is over another universe than the real one")
@@ -353,6 +364,7 @@ def quality(
         _numbers(real, synthetic),
         tuple(skipped),
         time.perf_counter() - started,
+        bars,
     )
 
 

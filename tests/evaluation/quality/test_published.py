@@ -144,6 +144,31 @@ def test_a_release_is_judged_by_all_that_it_publishes(tmp_path):
     assert "answer ± model_95" in str(judged)
 
 
+def test_a_release_in_memory_is_judged_as_one_in_a_folder_is():
+    release = released()
+    found = quality(table(), release, targets=[])
+    assert found.published == published(table(), release)
+    assert len(found.synthetic) == len(release.synthetic()["sex"])
+    assert "published, against the real table" in str(found)
+    with pytest.raises(InvalidInput, match=r"^the release was made with another schema or other columns"):
+        quality(Table(Domain.coded({"a": 2}), ([0, 1],)), release)
+
+
+def test_a_release_without_a_table_is_refused():
+    cost = qr.ApproxDP(1.0, 1e-9)
+    with qr.Ledger.open(None, cost) as ledger:
+        release = qr.Curator(table(), ledger).release(qr.Matrix(), qr.Workload.ranges(DOMAIN, "pay"), cost)
+    with pytest.raises(InvalidInput, match=r"^the release has no synthetic table to judge"):
+        quality(table(), release)
+
+
+def test_a_frame_in_place_of_the_real_table_is_refused_at_once():
+    frame = pd.DataFrame(rows(), columns=["sex", "pay", "town"])
+    told = r"^quality takes a table, got DataFrame: make one by qr.Table.from_frame\(frame, schema\)"
+    with pytest.raises(InvalidInput, match=told):
+        quality(frame, table())
+
+
 def test_a_note_of_all_lines_is_said_once():
     lines = [Published(what, 5, 1.0, 5, 2.0, 1.0, "of all records") for what in ("answer", "noisy")]
     told = published_lines(lines)
