@@ -322,11 +322,30 @@ def _meant(attribute: Attribute, text: str) -> str:
     return meant(text, attribute.categories)
 
 
+def _counted_elsewhere(attribute: Attribute, value: WrittenValue) -> str:
+    """What is said of a value that is not listed where such values are counted in a category of their own.
+
+    A category that is near is another value, and not what was meant, unless only the case of its letters differs.
+    """
+    cased = next((c for c in attribute.categories if c.casefold() == value.text.casefold()), None)
+    if cased is None and "*" in value.text.replace("%", "*"):
+        near = _meant(attribute, value.text)
+    else:
+        near = "" if cased is None else f" (did you mean {cased!r}?)"
+    other = cell_text(attribute, attribute.categories.index(attribute.outside))
+    return (
+        f"{value.text!r} is not among the categories that were learned or listed for {attribute.name!r}{near}: such"
+        f" values are counted in {attribute.outside!r} ({other}){_perhaps_missing(attribute, value)}"
+    )
+
+
 def _position(attribute: Attribute, value: WrittenValue) -> float | Fraction:
     """Where a value stands on the attribute's axis: its number, or its place among the categories."""
     if attribute.kind == "category":
         if value.text in attribute.categories:
             return attribute.categories.index(value.text)
+        if attribute.outside in attribute.categories:
+            raise CellsDiffer(_counted_elsewhere(attribute, value))
         raise CellsDiffer(
             f"attribute {attribute.name!r} has no category {value.text!r}{_meant(attribute, value.text)}; "
             f"it has {_listed(attribute, value.text)}{_perhaps_missing(attribute, value)}"

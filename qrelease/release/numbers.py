@@ -48,6 +48,7 @@ from qrelease.queries.numeric import NumericQuestion, at_a_bound, cell_quantiles
 from qrelease.queries.workload import Workload
 from qrelease.release.frames import Column, cells_of, key_name, told_apart
 from qrelease.release.published_counts import from_numbers, group_sizes
+from qrelease.release.schema_cost import learned_columns
 
 if TYPE_CHECKING:
     from qrelease.data.domain import Attribute, Domain
@@ -764,6 +765,40 @@ def uncertain_number(release: Release) -> str:
         f"How many records there are is hardly known itself: between {low:,.0f} and {high:,.0f}, 19 times out of 20."
         " Totals, and parts of all records, are as uncertain."
     )
+
+
+def unnamed_records(release: Release) -> list[str]:
+    """How many records have none of the categories that were learned of a column, by what is released: a sentence each.
+
+    Nothing of a column of which the release does not say it.
+    """
+    told = []
+    for name in learned_columns(release):
+        attribute = release.domain[name]
+        if attribute.outside not in attribute.categories:
+            continue
+        others = cell_text(attribute, attribute.categories.index(attribute.outside))
+        try:
+            found = numbers(release, NumericQuestion(release.domain, "count", where=others))
+        except InvalidInput:  # it was not counted
+            continue
+        value, low, high = (float(part[0, 0]) for part in (found.value, found.low, found.high))
+        within = "" if np.isnan(high - low) else f" (between {low:,.0f} and {high:,.0f}, 19 times out of 20)"
+        told.append(
+            f"{name}: about {value:,.0f} records{within} have none of the learned categories, and are counted in"
+            f" {attribute.outside!r} ({others})"
+        )
+    return told
+
+
+def wide_bins(release: Release) -> list[str]:
+    """That the intervals of quantiles are no narrower than bins, a sentence for each column of which any was asked."""
+    sums = release.measured_sums
+    if sums is None:
+        return []
+    asked = [NumericQuestion.parse(release.domain, text) for text in sums.questions]
+    read_off = [q for q in asked if all(choices.places(q) is None for choices in sums.chosen)]
+    return list(dict.fromkeys(q.bins_told for q in read_off if q.bins_told))
 
 
 def numbers_table(release: Release, question: NumericQuestion, options: TableOptions) -> dict[str, Column]:

@@ -150,7 +150,9 @@ class Release:
 
         Whether so large a cost promises anything, what synthetic records do not follow, whether they miss what was
         measured by more than its noise, why error bars may be wider than the table is long, within what the
-        number of records is known where that is wide, and that iterative construction ended before its last round.
+        number of records is known where that is wide, how many have none of the categories that were learned of a
+        column, that no interval of a quantile is narrower than its bin, and that
+        iterative construction ended before its last round.
         """
         said = [*weakness(self), *ended_early(self), *(what_records_lack(self) if self.has_table else ())]
         if isinstance(self.synopsis, Fitted) and self.synopsis.misfit > MISSED:
@@ -158,7 +160,8 @@ class Release:
                 f"the synthetic records differ from what was measured by {self.synopsis.misfit:.3g} times its noise:"
                 " use the answers, which follow the measurements, and not the records"
             )
-        return (*said, *filter(None, [unmeasured_sets(self), few_records(self), numbers.uncertain_number(self)]))
+        said += filter(None, [unmeasured_sets(self), few_records(self), numbers.uncertain_number(self)])
+        return (*said, *numbers.unnamed_records(self), *numbers.wide_bins(self))
 
     @property
     def promise(self) -> str:

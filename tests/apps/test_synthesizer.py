@@ -344,6 +344,11 @@ def test_what_the_schema_leaves_open_is_learned_in_the_cost(more):
     assert (whole.epsilon, whole.delta) == pytest.approx((1, 1e-6))
     assert bool(model.release_.learned) is bool(more)
     assert "of town, hours were learned from the same records" in model.release_.promise
+    (said,) = [note for note in model.notes_ if "none of the learned categories" in note]
+    assert re.match(r"town: about [\d,]+ records( \(between [\d,]+ and [\d,]+, 19 times out of 20\))? have none", said)
+    assert said.endswith("and are counted in 'other' (town = 'other')")
+    with pytest.raises(qr.InvalidInput, match=r"^[^?]*: such values are counted in 'other' \(town = 'other'\)$"):
+        model.release_.answer("town = 'Ulm2'")
     if more:
         assert model.release_.mean("hours", by="town").value.to_list()[:2] == pytest.approx([21, 40], abs=3)
 

@@ -506,3 +506,21 @@ def test_what_is_proposed_in_place_of_a_mistake_is_a_condition():
     for text in ("signup in 2022-13", "a in 2"):
         with pytest.raises(InvalidInput, match=r"got the end$"):
             parse(text, WORDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("Town140", ""),
+        ("town014", r" \(did you mean 'Town014'\?\)"),
+        ("Town01*", r" \(did you mean like 'Town01%'\?\)"),
+    ],
+)
+def test_a_value_that_was_not_learned_is_told_where_it_is_counted_and_no_other_is_proposed(text, near):
+    """Of another town it was asked whether that one was meant."""
+    city = Attribute("city", "category", categories=("Town014", "Town140b", "other"), outside="other")
+    told = (
+        f"^.*'{re.escape(text)}' is not among the categories that were learned or listed for 'city'{near}: such values"
+    )
+    with pytest.raises(InvalidInput, match=rf"{told} are counted in 'other' \(city = 'other'\)$"):
+        parse(f"city = '{text}'", Domain((city,)))

@@ -278,6 +278,17 @@ def test_of_answers_to_conditions_alone_nothing_is_said_of_all_records():
     assert "How many records" not in " ".join(release.notes)
 
 
+def test_a_note_says_that_an_interval_of_a_quantile_is_no_narrower_than_its_bin():
+    asked = qr.Workload.numbers(BINNED, "median:delay by carrier", "quantile(.9):delay", "count by carrier")
+    measured = released(BINNED, 1, 1.0, qr.Auto(), asked)
+    (note,) = [note for note in measured.notes if "no narrower than a bin" in note]
+    assert note.startswith("quantiles of delay are read off counts of its bins")
+    assert "here 5 to 30: " in note
+    ends = measured.quantile("delay", 0.5, by="carrier")
+    assert (ends.high_95 - ends.low_95 >= 4).all()
+    assert "narrower" not in " ".join(released(BINNED, 1).notes)
+
+
 def test_groups_have_the_values_of_synthetic_records_so_that_tables_join():
     year = Attribute("year", "number", edges=(2019, 2020, 2021, 2022), integer=True, missing=("",))
     city = Attribute("city", "category", categories=("Ghent", "Bruges"), missing=("?",))

@@ -253,7 +253,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     from qrelease.release import checksums, writer
     from qrelease.release.curator import Curator
     from qrelease.release.few_records import few_records
-    from qrelease.release.numbers import uncertain_number
+    from qrelease.release.numbers import uncertain_number, unnamed_records, wide_bins
     from qrelease.release.synthetic import check_rows
     from qrelease.release.unmeasured import unmeasured_sets
 
@@ -310,7 +310,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
         if arguments.insecure_seed is None or arguments.ledger:
             print(f"spent in all: {told(ledger.spent)} of {told(ledger.total)} (ledger {ledger_path(arguments)})")
         few = " ".join(filter(None, [few_records(release), uncertain_number(release)]))
-        for note in filter(None, [unmeasured_sets(release), few]):
+        for note in filter(None, [unmeasured_sets(release), few, *unnamed_records(release), *wide_bins(release)]):
             print(note)
     warn_of_delta(whole)
 
