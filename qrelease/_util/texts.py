@@ -18,9 +18,16 @@ _MAX_COMPARED = 1000  # names among which they are looked for
 _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)(?: (N\b|\d+(?:\.\d+)?(?:e-?\d+)?))?")
 """An option of the command line in a sentence, and the number that is its value."""
 
+_NAMED = re.compile(r"\b(\w+) \(--\1\)")
+"""A word, and the option of that name."""
+
 
 def for_python(text: str) -> str:
-    """A sentence with the options of the command line as arguments of Python: `--delta 1e-09` is `delta=1e-09`."""
+    """A sentence with the options of the command line as arguments of Python: `--delta 1e-09` is `delta=1e-09`.
+
+    Of what is named by its own word, `a delta (--delta)`, the word is left.
+    """
+    text = _NAMED.sub(r"\1", text)
     return _OPTION.sub(lambda m: m[1].replace("-", "_") + (f"={m[2]}" if m[2] else ""), text)
 
 

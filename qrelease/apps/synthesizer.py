@@ -129,6 +129,8 @@ class Synthesizer:
         self.ledger, self.schema = ledger, schema
         self.mechanism, self.workload, self.numbers = mechanism, workload, numbers
         self.folder, self.progress = folder, progress
+        if (epsilon is None) != (rho is None):  # else `fit` asks for one of them, which may be set until then
+            self._cost()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name, as scikit-learn asks for them.

@@ -22,7 +22,7 @@ from qrelease._util.texts import MISSING_MARKS, listed, quoted
 from qrelease.data.dates import EPOCH, days, iso_date, iso_moment, moment
 from qrelease.data.grids import MAX_POINTS, STEPS, PointGrid, exact_number
 from qrelease.data.spelling import NAN, Meaning, meaning
-from qrelease.data.writing import Writing
+from qrelease.data.writing import WRITTEN_AS, Writing
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -500,7 +500,7 @@ class Attribute:
         if number is None:
             fraction = self.grid is not None and isinstance(means, float) and math.isfinite(means)
             finer = ", as `within` and `step` are; give a finer step, such as 0.01" if fraction and self.whole else ""
-            return self._displaced(text, self._expected() + finer)
+            return self._displaced(text, self._expected() + finer + self._written_otherwise(text.strip(), means))
         if self.kind == "date" and number in map(self.parse, self.missing):
             return self.values
         code = self.place(number)
@@ -647,6 +647,14 @@ class Attribute:
             return ""
         marks = json.dumps([*self.missing, bare], ensure_ascii=False)
         return f"; if it stands for a missing value, the schema's entry of the column needs missing = {marks}"
+
+    def _written_otherwise(self, bare: str, means: Meaning) -> str:
+        """How the schema says of all values that they are written as one that looks like another country's."""
+        kind = "date" if self.kind == "date" else "number"
+        if not self.writing.is_plain or not isinstance(means, str) or not WRITTEN_AS[kind].fullmatch(bare):
+            return ""
+        keys = 'format, as in format = "%d/%m/%Y"' if kind == "date" else "decimal, thousands and unit"
+        return f"; if all are written so, the schema's entry says it by {keys}"
 
     def _expected(self) -> str:
         match self.kind:

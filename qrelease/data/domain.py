@@ -290,7 +290,7 @@ class Domain:
 
     def _position(self, column: Any) -> int:
         """That of a column by its name, or of another kind of whole number, as numpy has them."""
-        return int(column) if isinstance(column, Integral) and not isinstance(column, bool) else self.axis(column)
+        return self.axis(column) if isinstance(column, bool) or not isinstance(column, Integral) else int(column)
 
     def named(self, axes: Iterable[int]) -> str:
         """Some columns, as texts for people name a marginal on them.

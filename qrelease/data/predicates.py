@@ -344,6 +344,11 @@ class _Parser:
         means = self.now[1].lower() in (*MISSING_MARKS, "missing", "empty")
         return conditions.how_to_ask_for_missing(attribute.name) if means and self.now[0] != "end" else ""
 
+    def _about_truth(self, attribute: Attribute) -> str:
+        """How one asks for the records of which a column of truth values is true; of other columns nothing."""
+        true = attribute.listed(True) if attribute.kind == "category" else frozenset()
+        return f": write {conditions.cell_text(attribute, next(iter(true)))}" if len(true) == 1 else ""
+
     def _about_quotes(self, attribute: Attribute) -> str:
         """How a category that begins with a sign is written, where it stands here without quotes; else nothing."""
         kind, sign, position = self.now
@@ -442,7 +447,7 @@ class _Parser:
                 self._fail("'missing'", self._about_missing(attribute))
             cells = self._cells(start, conditions.missing, attribute)
         else:
-            self._fail("'in'" if inverted else "one of = != < <= > >= in is")
+            self._fail("'in'" if inverted else "one of = != < <= > >= in is", self._about_truth(attribute))
         return cells ^ conditions.everything(attribute) if inverted else cells
 
     def _like(self, attribute: Attribute, start: int) -> int:

@@ -61,7 +61,7 @@ from qrelease.data.sources.encoding import UNREAD_INDEX, Reader, told_of_index
 from qrelease.data.sources.files import has_first_line, open_reader
 from qrelease.data.sources.frames import FrameReader
 from qrelease.data.spelling import Unreadable
-from qrelease.data.writing import Writing
+from qrelease.data.writing import WRITTEN_AS, Writing
 from qrelease.data.writing_draft import still_read, ways_to_read
 from qrelease.errors import InvalidInput
 
@@ -115,11 +115,11 @@ _GROUPED = re.compile(r"[+-]?\d{1,3}\.\d{3}")  # a number with three decimals, o
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?")
 _OTHERWISE: Mapping[str, tuple[re.Pattern[str], str]] = {
     "date": (
-        re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{4}([T ].*)?|\d{4}[./]\d{1,2}[./]\d{1,2}([T ].*)?"),
+        WRITTEN_AS["date"],
         'they look like dates: give kind = "date" and how all are written, as format = "%d.%m.%Y"',
     ),
     "number": (
-        re.compile(r"(?!\d+$)[+-]?[$€£¥]? ?(\d{1,3}([., '\u00a0\u202f]\d{3})+|\d+)([.,]\d+)? ?([$€£¥%]|[A-Z]{3})?"),
+        WRITTEN_AS["number"],
         'they look like numbers: give kind = "number" and how all are written, by decimal, thousands and unit',
     ),
 }
@@ -128,7 +128,8 @@ _OTHERWISE: Mapping[str, tuple[re.Pattern[str], str]] = {
 _OFFSET = re.compile(r"\d{4}-\d{2}-\d{2}[T ].*(Z|[+-]\d{2}(:?\d{2})?)")
 _ZONED = (
     "its moments have an offset from UTC, and on which day they are depends on the time zone: write local dates, or"
-    ' give kind = "date", within, bins and step = "minute", as --learn does: then they are taken in UTC'
+    ' give kind = "date", within, bins and step = "minute", as --learn (in Python: learn=True) does: then they are'
+    " taken in UTC"
 )
 
 _MOSTLY = 0.95  # of its values, for what a column looks like
@@ -171,7 +172,8 @@ A column of texts with a public list of codes, such as municipalities, can be ad
     reviewed = true
 and where the list says in a column what each code belongs to, of another attribute of this schema, also
     parent = {attribute = "province", column = "province_code"}
-Without such a list, draft with --learn: the texts that many people have are then learned, for a cost.""".splitlines()
+Without such a list, draft with --learn (in Python: learn=True): the texts that many people have are then learned, for a
+cost.""".splitlines()
 
 
 _FOLLOWED = """\

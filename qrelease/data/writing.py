@@ -8,6 +8,7 @@ and never because of what other records look like.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -26,6 +27,14 @@ _PARTS: Final = {
     "M": "[0-9]{2}",
     "S": "[0-9]{2}",
 }
+WRITTEN_AS: Final[Mapping[str, re.Pattern[str]]] = {
+    "date": re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{4}([T ].*)?|\d{4}[./]\d{1,2}[./]\d{1,2}([T ].*)?"),
+    "number": re.compile(
+        r"(?!\d+$)[+-]?[$€£¥]? ?(\d{1,3}([., '\u00a0\u202f]\d{3})+|\d+)([.,]\d+)? ?([$€£¥%]|[A-Z]{3})?"
+    ),
+}
+"""How dates and numbers are often written, by the kind of attribute that they are."""
+
 _DIRECTIVE: Final = re.compile(r"%(.)")
 _MAX_UNIT: Final = 20
 

@@ -22,7 +22,7 @@ from qrelease._util import memory
 from qrelease._util.elapsed import elapsed
 from qrelease._util.multisets import range_size
 from qrelease._util.progress import progress
-from qrelease._util.texts import readable, rounded
+from qrelease._util.texts import for_python, readable, rounded
 from qrelease._util.validate import positive_probability, whole
 from qrelease.errors import InvalidInput, OutOfMemory, QReleaseError, TooLarge
 from qrelease.inference.measurement import noise_for
@@ -260,6 +260,11 @@ class ReleasePlan:
     share: float = 0.0
 
     def __str__(self) -> str:
+        return for_python(self.text)
+
+    @property
+    def text(self) -> str:
+        """The table as the command line prints it, with the names of its options."""
         told = [q for q in self.forecasts if q.says_something]
         rows = [self._header, *map(self._cells, told)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

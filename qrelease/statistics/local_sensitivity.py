@@ -125,6 +125,9 @@ def window_sensitivities(found: Numbers, low: int, high: int, most: int) -> Ints
 class Median:
     """The lower median, x_⌈n/2⌉ of the sorted values; 0 where there are no records.
 
+    A function for `SmoothSensitivity` and `ProposeTestRelease`, which take the column. The median of a column by itself
+    is the statistic `Quantile("salary", 0.5)`.
+
     *Where records come and go*, LS is one gap, x_(h+1) - x_h with h = ⌊n/2⌋. To make the gap from x_i to x_j the one of
     a table takes j - i - 1 removals between, and as many more changes as bring the number of records at most x_i to
     half: max(s - n - 1, n - s, 0) for s = i + j. The sum is 2j - n - 2 for s > n, whatever i is, and n - 1 - 2i for

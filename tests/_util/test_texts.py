@@ -34,6 +34,7 @@ def test_a_name_like_an_unknown_one_is_proposed(text, asked):
         ("with --delta 1e-09 and 100 records", "with delta=1e-09 and 100 records"),
         ("leave --delta out, and the ledger keeps it", "leave delta out, and the ledger keeps it"),
         ("(--weighted-records N, where that is public)", "(weighted_records=N, where that is public)"),
+        ("without a delta (--delta) there is none", "without a delta there is none"),
         ("more -- or less", "more -- or less"),
     ],
 )

@@ -194,6 +194,12 @@ def test_a_cost_is_one_of_epsilon_and_rho(given, why):
         assert ledger.spent is None
 
 
+@pytest.mark.parametrize("given", [{"epsilon": -1}, {"epsilon": 1.0, "delta": 2.0}, {"rho": "much"}])
+def test_a_cost_that_is_none_is_refused_when_the_synthesizer_is_made(given):
+    with pytest.raises(qr.InvalidInput):
+        qr.Synthesizer(**given)
+
+
 def test_frames_come_back_as_they_went_in():
     polars = pytest.importorskip("polars")
     with qr.Ledger.open(None, qr.PureDP(1.0)) as ledger:
@@ -350,6 +356,8 @@ def test_what_the_schema_leaves_open_is_learned_in_the_cost(more):
     with pytest.raises(qr.InvalidInput, match=r"^[^?]*: such values are counted in 'other' \(town = 'other'\)$"):
         model.release_.answer("town = 'Ulm2'")
     if more:
+        assert f"for {model.release_.learned[0].cost:.6g}, and that is counted" in model.release_.promise
+        assert re.search(r"beside the epsilon=0\.\d{1,6}, delta=[\d.e-]+ of the release", model.release_.promise)
         assert model.release_.mean("hours", by="town").value.to_list()[:2] == pytest.approx([21, 40], abs=3)
 
 

@@ -66,7 +66,18 @@ def test_encode(attribute, text, code):
         (SHARE, "1e400", "a number"),
         (SHARE, "1.01", "within the bins [0, 1]"),
         (DAY, "1970-03-01", "within the bins 1970-01-01..1970-02-28"),
-        (DAY, "01/02/1970", "an ISO date (YYYY-MM-DD)"),
+        (
+            DAY,
+            "01/02/1970",
+            "an ISO date (YYYY-MM-DD); if all are written so, the schema's entry says it by format, as in format ="
+            ' "%d/%m/%Y"',
+        ),
+        (DAY, "soon", "an ISO date (YYYY-MM-DD)"),
+        (
+            SHARE,
+            "$64,550.67",
+            "a number; if all are written so, the schema's entry says it by decimal, thousands and unit",
+        ),
         (SEX, "m", "one of the 2 categories 'F', 'M'"),
         (Attribute("c", "coded", codes=3), "3", "within the codes 0..2"),
         (Attribute("c", "coded", codes=3), "-1", "within the codes 0..2"),

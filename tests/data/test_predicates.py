@@ -524,3 +524,11 @@ def test_a_value_that_was_not_learned_is_told_where_it_is_counted_and_no_other_i
     )
     with pytest.raises(InvalidInput, match=rf"{told} are counted in 'other' \(city = 'other'\)$"):
         parse(f"city = '{text}'", Domain((city,)))
+
+
+def test_of_a_column_of_truth_values_alone_it_is_said_how_to_ask_for_those_that_are_true():
+    domain = Domain((Attribute("remote", "category", categories=("false", "true")), DOMAIN["income"]))
+    with pytest.raises(InvalidInput, match=r"in is, got the end: write remote = 'true'$"):
+        parse("remote", domain)
+    with pytest.raises(InvalidInput, match=r"in is, got the end$"):
+        parse("income", domain)

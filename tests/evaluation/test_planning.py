@@ -540,6 +540,13 @@ def test_a_quantile_that_would_be_chosen_is_told_with_what_the_release_has_to_be
     assert "--records" not in str(NumbersForecast("mean:x", 1, 500.0, 2.0, 2.0))
 
 
+def test_a_plan_of_python_names_its_own_arguments():
+    found = plan(PAIRS, 1000, epsilon=1, trials=0)
+    assert "without a delta there is no Gaussian noise" in str(found)
+    assert "--" not in str(found)
+    assert "without a delta (--delta) there is no" in found.text
+
+
 def test_a_plan_says_once_that_intervals_of_quantiles_are_no_narrower_than_bins():
     pay = Attribute("pay", "number", edges=(0, 10_000, 20_000, 30_000), integer=True)
     domain = Domain((pay, Attribute("sex", "category", categories=("F", "M"))))

@@ -122,7 +122,7 @@ def _plan(arguments: argparse.Namespace) -> None:
     else:
         if learning is not None:
             print(f"{learning}\n  to plan with what is learned: {_to_learn(arguments, learning)}\n")
-        print(found)
+        print(found.text)
     if drafted:
         print(
             f"qrelease: not reviewed: {', '.join(drafted)}. This plan, like the draft, follows values that were read"
