@@ -24,7 +24,7 @@ from qrelease.mechanisms.base import (
     Session,
     Untabled,
 )
-from qrelease.mechanisms.forecasts import Forecasting
+from qrelease.mechanisms.forecasts import Choosing, Forecasting
 from qrelease.mechanisms.iterative.distinguishers import Distinguisher
 from qrelease.queries.families import Queries
 from qrelease.queries.oracles import Oracle
@@ -72,6 +72,7 @@ CONTRACTS = [
         OfValues,
         Session,
         Promising,
+        Choosing,
         Forecasting,
         Statistic,
     ),

@@ -290,7 +290,8 @@ class Domain:
 
     def _position(self, column: Any) -> int:
         """That of a column by its name, or of another kind of whole number, as numpy has them."""
-        return self.axis(column) if isinstance(column, bool) or not isinstance(column, Integral) else int(column)
+        is_truth = type(column) is bool
+        return int(column) if isinstance(column, Integral) and not is_truth else self.axis(column)
 
     def named(self, axes: Iterable[int]) -> str:
         """Some columns, as texts for people name a marginal on them.
