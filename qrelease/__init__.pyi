@@ -26,6 +26,7 @@ from qrelease.errors import QReleaseError as QReleaseError
 from qrelease.errors import RowsChangedWarning as RowsChangedWarning
 from qrelease.errors import ServiceError as ServiceError
 from qrelease.errors import TooLarge as TooLarge
+from qrelease.errors import UnusableResult as UnusableResult
 from qrelease.errors import WeakCostWarning as WeakCostWarning
 from qrelease.evaluation.audit import audit as audit
 from qrelease.evaluation.audit import audit_mechanism as audit_mechanism

@@ -25,6 +25,31 @@ class InvalidInput(QReleaseError, ValueError):  # noqa: N818  the name reads as 
     """
 
 
+class UnusableResult(InvalidInput):
+    """A mechanism of one's own returned what no release can be made of, after the charge.
+
+    What it returned is kept in the error, so that measurements that were paid for are not lost: they are public, and
+    another synopsis can be made of them, by `fitted` for one.
+
+    Parameters
+    ----------
+    message : str
+        One line, with the remedy.
+    returned : object
+        What the mechanism returned: mostly a `MechanismResult`, with its synopsis and measurements.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> issubclass(qr.UnusableResult, qr.InvalidInput), qr.UnusableResult("no synopsis", [3]).returned
+    (True, [3])
+    """
+
+    def __init__(self, message: str, returned: object) -> None:
+        super().__init__(message)
+        self.returned = returned
+
+
 class TooLarge(QReleaseError):  # noqa: N818
     """The work would never fit (memory, cells, nodes); raised before anything is allocated or charged.
 

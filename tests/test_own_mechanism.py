@@ -349,3 +349,46 @@ def test_a_mechanism_that_is_no_dataclass_or_takes_other_arguments_is_refused_be
         with pytest.raises(qr.InvalidInput, match=r"Fewer.release must take \(private, workload, cost\)"):
             curator.release(Fewer(), WORKLOAD, cost)
         assert ledger.spent is None
+
+
+@dataclass(frozen=True)
+class Misplacing(Returning):
+    """A mechanism that returns the measurements that its synopsis was fitted to as it was told."""
+
+    def release(self, private, workload, cost):
+        counting, rest = qr.split(cost, [0.1, 0.9])
+        counted = [m for m in [private.count(counting)[1]] if m is not None]
+        measured = private.measure(workload, rest)
+        returned = {
+            "forgotten": (),
+            "some": (*counted, *measured[:-1]),
+            "first": (*measured, *counted),
+            "last": (*counted, *measured),
+            "last in another order": (*counted, *measured[::-1]),
+        }
+        return qr.MechanismResult(qr.fitted(workload, measured), returned[self.what])
+
+
+@pytest.mark.parametrize("what", ["forgotten", "some", "first"])
+def test_measurements_that_a_saved_release_would_lack_are_refused_and_kept(what):
+    table, cost = random_table(DOMAIN, 200, 0), qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost) as ledger:
+        told = r"fitted made of 3 measurements, and these are not the last.*return MechanismResult\(.*was charged$"
+        with pytest.raises(qr.UnusableResult, match=told) as refused:
+            qr.Curator(table, ledger, qr.Entropy.insecure(0)).release(Misplacing(what), WORKLOAD, cost)
+        assert ledger.spent == cost
+    kept = refused.value.returned.synopsis.made_of
+    assert [m.group for m in kept] == list(WORKLOAD.groups)
+    np.testing.assert_allclose(
+        qr.fitted(WORKLOAD, kept).answer(WORKLOAD), refused.value.returned.synopsis.answer(WORKLOAD)
+    )
+
+
+@pytest.mark.parametrize("what", ["last", "last in another order"])
+def test_measurements_that_were_fitted_may_come_last_in_any_order(what, tmp_path):
+    cost = qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost) as ledger:
+        curator = qr.Curator(random_table(DOMAIN, 200, 0), ledger, qr.Entropy.insecure(0))
+        made = curator.release(Misplacing(what), WORKLOAD, cost)
+    made.save(tmp_path / "out")
+    np.testing.assert_allclose(qr.load(tmp_path / "out").answers(), made.answers(), rtol=1e-9, atol=1e-9)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,21 +33,19 @@ from qrelease.inference.synopsis import Tabulated, Weighted
 from qrelease.inference.tilted_bins import TiltedBins
 from qrelease.mechanisms.additive_noise import processed
 from qrelease.mechanisms.number_sums import COUNTED_WITH_SUMS
-from qrelease.mechanisms.private_data import SELECT
 from qrelease.mechanisms.quantile_choices import contradiction
-from qrelease.noise.calibration import calibrated
-from qrelease.noise.distributions import Noise
-from qrelease.privacy.costs import ZCDP, Cost, Neighbours, PureDP, Spend, amount_from_json, cost_from_json
+from qrelease.privacy.costs import ZCDP, PureDP, amount_from_json, cost_from_json
 from qrelease.privacy.resuming import learned_names
 from qrelease.queries.measures import Measure
 from qrelease.queries.numeric import NumericQuestion
-from qrelease.queries.workload import Group, Workload
+from qrelease.queries.workload import Workload
 from qrelease.release import checksums, promise
 from qrelease.release.answer_table import MAX_ANSWERS, NUMBERS
 from qrelease.release.error_bars import measured_answers
 from qrelease.release.frames import as_arrow, told_apart
 from qrelease.release.manifest import MANIFEST, manifest_of
 from qrelease.release.number_rows import COLUMNS, NUMBERS_FILE, number_columns, number_rows
+from qrelease.release.paid_noise import CHOOSE, SAME, SUM, foreign_spends, unpaid_measurements
 from qrelease.release.reader import has_its_id, read
 from qrelease.release.release import Release
 from qrelease.release.report.page import html
@@ -63,16 +60,6 @@ from qrelease.release.writer import (
     header,
     schema_text,
 )
-
-_COUNT, _MEASURE = "count the records", "measure "
-"""How the parts of a cost are called that buy measurements; see `mechanisms.private_data`."""
-
-_SUM = "sum "
-"""And those that buy tables of sums."""
-
-_CHOOSE = f"{SELECT}quantile"
-_OTHERS = ("select by ", _CHOOSE, "compare by ", "learn ")
-"""And those that buy choices, or the schema."""
 
 _GAUSSIAN = ("discrete Gaussian", "rounded Gaussian")
 
@@ -99,10 +86,6 @@ _ALWAYS = ("impossible", "no_table")
 
 _CLOSE, _BAR_CLOSE = 1e-4, 2e-3
 """Relative differences of answers of six digits, and of error bars of four, that another machine may make."""
-
-_MAX_DIGITS = 9  # of a number of groups
-
-_SAME = 1e-7  # a relative difference of scales: the standard deviation for an (ε, δ) is found to ten digits
 
 _MAX_TOTAL_OFF = 8.0  # half-widths of its error bar that a total may be from what was measured
 
@@ -185,8 +168,10 @@ def verify(
     Raises
     ------
     InvalidInput
-        For a folder without a manifest, one that cannot be read although its hashes hold, and a file that is no key;
-        and without pyarrow for one with Parquet tables.
+        For a folder without a manifest, hashes that cannot be read, and a file that is no key; and without pyarrow for
+        one with Parquet tables.
+    TooLarge, OutOfMemory
+        For a release that cannot be read on this machine although its hashes hold.
 
     Examples
     --------
@@ -230,7 +215,9 @@ def _verified(
         release = read(place, checked=False)
     except BudgetExceeded as error:
         return Verification((*checks, Check("cost", False, str(error))))
-    except QReleaseError as error:
+    except InvalidInput as error:
+        return Verification((*checks, Check("manifest", False, str(error))))
+    except QReleaseError as error:  # a universe that is too large, or the memory: which may be another's elsewhere
         if all(check.holds is not False for check in checks):
             raise
         return Verification((*checks, Check("manifest", False, str(error))))
@@ -242,7 +229,8 @@ def _verified(
     said = promise.to_json(release)
     at("checking the noise")
     separate = _separate(release)
-    checks += [_mechanism(release, str(content["synopsis"].get("type"))), _noise(release), _total(release)]
+    noise = _noise(release)
+    checks += [_mechanism(release, str(content["synopsis"].get("type"))), noise, _total(release)]
     checks += [] if separate is None else [separate]
     if separate is not None and not release.measurements:  # what would follow from them, there is not
         return Verification(tuple(checks), said)
@@ -252,7 +240,7 @@ def _verified(
     at("checking the answers")
     checks.append(_readable("answers", lambda: _answers(release, place, named)))
     at("checking the synthetic records")
-    checks += [_records(release, place), _readable("noise source", lambda: _insecure(release, place))]
+    checks += [_records(release, place), _readable("noise source", lambda: _noise_source(release, place, noise))]
     at("checking the page")
     checks += [_readable("page", lambda: _page(release, place))] if (place / REPORT).is_file() else []
     checks += [_readable("schema", lambda: _schema(release, place))] if (place / SCHEMA).is_file() else []
@@ -335,8 +323,7 @@ def _mechanism(release: Release, synopsis: str) -> Check:
 
 def _noise(release: Release) -> Check:
     """Whether each measurement has the noise that a part of the cost buys, under the neighbours that are named."""
-    payers = [s for s in release.spends if s.what == _COUNT or s.what.startswith(_MEASURE)]
-    foreign = [s.what for s in release.spends if s not in payers and not s.what.startswith((*_OTHERS, _SUM))]
+    foreign = foreign_spends(release)
     try:
         with_sums, apart = _by_payer(release)
     except InvalidInput as error:
@@ -344,13 +331,14 @@ def _noise(release: Release) -> Check:
     overdrawn = _overdrawn(release, with_sums)
     if overdrawn is not None:
         return Check("noise", False, overdrawn)
-    unpaid = _unpaid(release, payers, apart) if apart else []
+    unpaid = unpaid_measurements(release, apart) if apart else []
     if not unpaid:
         count = len(release.measurements)
         drawn = f"{count:,} measurement{'s have' if count != 1 else ' has'} the noise that the cost buys"
         return Check("noise", True, f"{drawn}, under {release.neighbours.value}")
     if foreign:
-        return Check("noise", None, f"{len(unpaid):,} measurements may be paid for by {foreign[0]!r}, which is unknown")
+        what = foreign[0].what
+        return Check("noise", None, f"{len(unpaid):,} measurements may be paid for by {what!r}, which is unknown")
     noise = unpaid[0].noise
     columns = release.domain.named(unpaid[0].group.axes)
     found = f"no part of the cost buys {noise.law} noise of scale {noise.scale:.6g} on {columns}"
@@ -382,7 +370,7 @@ def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
     wrong = _chosen_wrongly(release)
     if wrong is not None or (release.measured_sums is None and not counts):
         return wrong
-    costs = [s.cost for s in release.spends if s.what.startswith(_SUM)]
+    costs = [s.cost for s in release.spends if s.what.startswith(SUM)]
     if len(costs) != 1:
         return f"sums were measured, and {len(costs)} parts of the cost buy them"
     drawn = (
@@ -400,14 +388,14 @@ def _overdrawn(release: Release, counts: Sequence[Measurement]) -> str | None:
     except InvalidInput as error:
         return str(error)
     used = privacy_used(release.domain, parts)
-    if used > 1 + _SAME:
+    if used > 1 + SAME:
         return f"{len(parts)} tables of sums have the noise of {float(used):.4g} times what their part of the cost buys"
     return None
 
 
 def _chosen_wrongly(release: Release) -> str | None:
     """What of the choices of quantiles does not follow from what was paid for them, if anything does not."""
-    paid = [s for s in release.spends if s.what.startswith(_CHOOSE)]
+    paid = [s for s in release.spends if s.what.startswith(CHOOSE)]
     sums = release.measured_sums
     said: Any = release.parameters.get("chosen_quantiles")
     if sums is None or not sums.chosen:
@@ -429,86 +417,6 @@ def _chosen_wrongly(release: Release) -> str | None:
     if not isinstance(weights, list) or len(weights) != len(listed) or not all(isinstance(w, int) for w in weights):
         return f"{len(listed)} questions' quantiles were chosen, and the weights of their shares are no such list"
     return contradiction(sums.chosen, cost, weights, paid, release.unit.relation)
-
-
-def _unpaid(release: Release, payers: Sequence[Spend], measured: Sequence[Measurement]) -> list[Measurement]:
-    """The draws among those measured that no part of the cost pays for.
-
-    A part buys one group by its name, or a number of groups at once, which stand in a row; or, where a release has
-    them in another order, some parts buy all that have one noise: then one record moves these together by exactly what
-    the parts allow, or by less if some were left out.
-    """
-    left: dict[Noise, list[Measurement]] = defaultdict(list)
-    for m in measured:
-        left[m.noise] += [m] * min(m.repeats, len(payers) + 1)
-    together = []
-    for spend in payers:
-        groups = _groups(spend)
-        if not _bought(release, spend, groups, left) and groups > 1:
-            together.append((spend, groups))
-    for noise, draws in left.items():
-        able = [(s, g, moved) for s, g in together if (moved := _allowed(noise, s.cost)) is not None]
-        paid, most = sum(g for _, g, _ in able), sum(moved for *_, moved in able)
-        moves = _moves(release, draws)
-        exact = math.isclose(moves, most, rel_tol=_SAME)
-        if draws and (exact if paid == len(draws) else paid > len(draws) and (exact or moves < most)):
-            draws.clear()
-            together = [(s, g) for s, g in together if all(s is not other for other, *_ in able)]
-    return [m for draws in left.values() for m in draws]
-
-
-def _bought(release: Release, spend: Spend, groups: int, left: Mapping[Noise, list[Measurement]]) -> bool:
-    """Take away what a part of the cost bought by itself; False where it is not there."""
-    for noise, draws in left.items():
-        allowed = _allowed(noise, spend.cost)
-        if allowed is None:
-            continue
-        starts = [0] if groups > 1 else [i for i, m in enumerate(draws) if spend.what in _called(release, m.group)]
-        for start in starts:
-            some = draws[start : start + groups]
-            if len(some) == groups and math.isclose(_moves(release, some), allowed, rel_tol=_SAME):
-                del draws[start : start + groups]
-                return True
-    return False
-
-
-def _groups(spend: Spend) -> int:
-    """How many groups a part of a cost measured."""
-    number, _, rest = spend.what.removeprefix(_MEASURE).partition(" ")
-    return int(number) if rest == "groups of queries" and number.isdecimal() and len(number) <= _MAX_DIGITS else 1
-
-
-def _called(release: Release, group: Group) -> tuple[str, ...]:
-    """What the part of the cost is called that measures a group by itself: the records are counted first, or as the
-    group of a plan that has no columns, which had no name once."""
-    what = f"{_MEASURE}{group.queries.to_json()['type']} of "
-    named = f"{what}{release.domain.named(group.axes)}"
-    if group.axes:
-        return (named,)
-    return (named, what, *[_COUNT] * (group == RECORDS))
-
-
-def _moves(release: Release, draws: Sequence[Measurement]) -> float:
-    """How far one record moves some measurements, in units of their noise's grid; squared, for Gaussian noise."""
-    if not draws:
-        return 0.0
-    noise, once = draws[0].noise, dict.fromkeys(m.group for m in draws)
-    workload = Workload(release.domain, tuple(once))
-    unit = min(g.queries.unit for g in workload.groups)
-    far = float(workload.moved(noise.order, replace=release.unit.relation is Neighbours.REPLACE_ONE) or 1)
-    twice = [m for m in draws if once.pop(m.group, m) is not None]  # what is measured once more moves as far again
-    return far * (unit / noise.unit) ** noise.order + _moves(release, twice)
-
-
-def _allowed(noise: Noise, cost: Cost) -> float | None:
-    """How far one record may move what is measured with a noise at a cost; None where the cost buys no such noise."""
-    try:
-        least, _ = calibrated(1, cost, noise.unit)
-    except InvalidInput:
-        return None
-    if least.law != noise.law:
-        return None
-    return (noise.scale / least.scale) ** noise.order
 
 
 def _total(release: Release) -> Check:
@@ -728,8 +636,8 @@ def _weighted(file: Path) -> bool:
     return WEIGHT in header(file)
 
 
-def _insecure(release: Release, folder: Path) -> Check:
-    """Whether the noise is said to be secret, and the tables say the same."""
+def _noise_source(release: Release, folder: Path, noise: Check) -> Check:
+    """Whether the noise is said to be secret, and the tables say the same; nothing of noise that nothing paid for."""
     named = (folder / f"{table}.{kind}" for table in ("synthetic", "answers") for kind in get_args(Format))
     tables = [file for file in named if file.is_file()]
     marked = [file.name for file in tables if INSECURE_MARK in header(file)[-1:]]
@@ -737,6 +645,9 @@ def _insecure(release: Release, folder: Path) -> Check:
         return Check("noise source", False, "INSECURE: the noise did not come from the system's entropy")
     if marked and INSECURE_MARK not in release.domain.names:
         return Check("noise source", False, f"{marked[0]} is marked as insecure, and the manifest is not")
+    if noise.holds is False:  # which the package did not draw
+        said = "the system's entropy, by the manifest's word; not of noise that no part of the cost buys"
+        return Check("noise source", None, said)
     return Check("noise source", True, "the system's entropy, by the manifest's word; nobody can check it afterwards")
 
 

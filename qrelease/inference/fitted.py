@@ -62,7 +62,8 @@ def fitted(workload: Workload, measurements: Sequence[Measurement], records: int
         What will be asked: its answers get error bars, where they were measured.
     measurements
         Noisy counts of whole marginals, as `Private.measure` gives them; those of one marginal are averaged by their
-        precisions. Put them last in the `MechanismResult`.
+        precisions. Put them last in the `MechanismResult`: a saved release has them once, and the synopsis is made
+        of its last ones again.
     records
         The number of records, where it is public: `Private.public_records`.
 
@@ -106,7 +107,7 @@ def fitted(workload: Workload, measurements: Sequence[Measurement], records: int
     widths = np.full(len(workload), np.nan)
     if known:
         widths[np.repeat(given, np.diff(workload.bounds))] = made.widths
-    return replace(made, workload=workload, widths=widths)
+    return replace(made, workload=workload, widths=widths, made_of=tuple(measurements))
 
 
 def _check_measurable(workload: Workload, measured: Sequence[Group]) -> None:

@@ -36,6 +36,7 @@ class Modelled:
     workload   whose answers have error bars under the model too
     widths     half-widths of those, (k,) counts; NaN where the model has none
     last       how many of the release's last measurements it is made of; 0 for all of `Residuals`
+    made_of    these, where `fitted` made it: a mechanism of one's own may have put others last
     """
 
     histogram: Histogram
@@ -43,6 +44,7 @@ class Modelled:
     workload: Workload
     widths: Floats
     last: int = 0
+    made_of: tuple[Measurement, ...] = ()
     has_table = True
 
     @classmethod

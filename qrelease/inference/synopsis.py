@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ from qrelease._util.typing import Floats
 from qrelease.data.domain import Domain
 from qrelease.inference.histogram import Histogram
 from qrelease.queries.workload import Workload
+
+if TYPE_CHECKING:
+    from qrelease.inference.measurement import Measurement
 
 
 @runtime_checkable
@@ -136,6 +139,15 @@ class Fitted(Protocol):
 
 MISSED = 1.1
 """The misfit from which records miss their own measurements: noise alone makes up to 1."""
+
+
+@runtime_checkable
+class OfMeasurements(Protocol):
+    """A synopsis that is stored without the measurements that it is made of: the last ones of its release."""
+
+    @property
+    def made_of(self) -> tuple[Measurement, ...]:
+        """These, where a mechanism of one's own had it made; else none."""
 
 
 @runtime_checkable

@@ -44,9 +44,9 @@ import numpy as np
 from qrelease._util.typing import Axes
 from qrelease._util.validate import kind_of
 from qrelease.data.domain import Domain
-from qrelease.errors import InvalidInput
+from qrelease.errors import InvalidInput, UnusableResult
 from qrelease.inference.measurement import Measurement
-from qrelease.inference.synopsis import Synopsis
+from qrelease.inference.synopsis import OfMeasurements, Scaled, Synopsis
 from qrelease.privacy.costs import Cost, Neighbours
 from qrelease.privacy.journals import Journal, SharedJournal
 from qrelease.queries.number_workload import NumberWorkload
@@ -68,7 +68,7 @@ class MechanismResult:
         What answers the workload and further queries, as counts. A release of a class of one's own cannot be saved,
         unless its `to_json` gives what a synopsis of the package gives.
     measurements : sequence of Measurement
-        The noisy answers that were drawn, in the order of the draws.
+        The noisy answers that were drawn, in the order of the draws; those that `fitted` made the synopsis of last.
     choices : mapping
         What the mechanism chose from public and noisy values, by name; the manifest lists it beside the parameters.
     constrained : bool
@@ -92,28 +92,43 @@ class MechanismResult:
 
 
 def check_result(result: object, name: str) -> None:
-    """`InvalidInput` for what is no `MechanismResult`, or one that no release can be made of.
+    """`UnusableResult` for what is no `MechanismResult`, or one that no release can be made of.
 
     name  of the mechanism that returned it
     """
+    told = _why_unusable(result, name)
+    if told is not None:
+        raise UnusableResult(told, result)
+
+
+def _why_unusable(result: object, name: str) -> str | None:
+    """What is wrong with what a mechanism returned, if anything is, and what to return instead."""
     whole = "its release must return MechanismResult(synopsis, measurements, choices), see qr.MechanismResult"
     if not isinstance(result, MechanismResult):
-        raise InvalidInput(f"{name} returned {kind_of(result)}: {whole}")
+        return f"{name} returned {kind_of(result)}: {whole}"
     synopsis: object = result.synopsis
     lacking = [part for part in _SYNOPSIS if not hasattr(synopsis, part)]
     if lacking:
-        raise InvalidInput(
+        return (
             f"{name} returned {kind_of(synopsis)} as the synopsis, which has no {' and no '.join(lacking)}: take"
             " what qr.fitted makes of the measurements, or a qr.WeightedRecords"
         )
     measured: object = result.measurements
     if not isinstance(measured, list | tuple) or not all(isinstance(part, Measurement) for part in measured):
-        raise InvalidInput(
-            f"{name} returned measurements that are no list of Measurement, as private.measure gives them"
-        )
+        return f"{name} returned measurements that are no list of Measurement, as private.measure gives them"
     choices: object = result.choices
     if not isinstance(choices, Mapping):
-        raise InvalidInput(f"{name} returned {kind_of(choices)} as the choices, which are a mapping of names to values")
+        return f"{name} returned {kind_of(choices)} as the choices, which are a mapping of names to values"
+    part = synopsis.synopsis if isinstance(synopsis, Scaled) else synopsis
+    made_of = part.made_of if isinstance(part, OfMeasurements) else ()
+    if made_of and {*map(id, made_of)} != {*map(id, measured[-len(made_of) :])}:
+        return (
+            f"{name} returned a synopsis that qr.fitted made of {len(made_of):,} measurements, and these are not the"
+            f" last of the {len(measured):,} that it returned, of which a saved release makes it again: return"
+            " MechanismResult(synopsis, tuple(measurements)), with those that were fitted last (this error keeps them,"
+            " as error.returned.synopsis.made_of)"
+        )
+    return None
 
 
 _SYNOPSIS: Final = ("domain", "total", "has_table", "answer", "sample", "to_json")

@@ -35,6 +35,7 @@ from qrelease.release.few_records import few_records
 from qrelease.release.frames import Column, Frame, as_frame, check_frame, columns_of
 from qrelease.release.manifest import check_stored, versions
 from qrelease.release.number_caveats import warn_of_model
+from qrelease.release.paid_noise import notes_of_draws
 from qrelease.release.promise import ended_early, weakness
 from qrelease.release.published_counts import PublishedCounts, as_cell, with_numbers
 from qrelease.release.report.page import html
@@ -148,13 +149,15 @@ class Release:
     def notes(self) -> tuple[str, ...]:
         """What to know before records or answers are used, a sentence each, as the terminal says it; often nothing.
 
+        What a mechanism of one's own measured that its cost does not cover, and how much of the cost it left unspent.
         Whether so large a cost promises anything, what synthetic records do not follow, whether they miss what was
         measured by more than its noise, why error bars may be wider than the table is long, within what the
         number of records is known where that is wide, how many have none of the categories that were learned of a
         column, that no interval of a quantile is narrower than its bin, and that
         iterative construction ended before its last round.
         """
-        said = [*weakness(self), *ended_early(self), *(what_records_lack(self) if self.has_table else ())]
+        said = [*notes_of_draws(self), *weakness(self), *ended_early(self)]
+        said += what_records_lack(self) if self.has_table else ()
         if isinstance(self.synopsis, Fitted) and self.synopsis.misfit > MISSED:
             said.append(
                 f"the synthetic records differ from what was measured by {self.synopsis.misfit:.3g} times its noise:"

@@ -415,9 +415,22 @@ def test_a_manifest_that_readers_may_read_otherwise_is_refused(forge, why, tmp_p
     assert check.holds is False
     assert why in check.found
     checksums.write_hashes(folder)
-    for read in (qr.load, verify):
-        with pytest.raises(qr.InvalidInput, match=re.escape(why)):
-            read(folder)
+    with pytest.raises(qr.InvalidInput, match=re.escape(why)):
+        qr.load(folder)
+    assert failed(verify(folder)) == {"manifest"}
+    assert why in str(verify(folder))
+
+
+def test_a_release_without_the_measurements_that_its_synopsis_is_made_of_is_a_finding(tmp_path, capsys):
+    """As a mechanism of one's own could leave them out once."""
+    folder, _, _ = saved(tmp_path, qr.MaxEnt(), cost=qr.PureDP(1.0))
+    edit(lambda c: c.update(measurements=[], synopsis={**c["synopsis"], "measurements": 3, "public": None}))(folder)
+    checksums.write_hashes(folder)
+    (check,) = [c for c in verify(folder).checks if c.holds is False]
+    assert check.name == "manifest"
+    assert "the last 3 do not give the number of records" in check.found
+    assert main(["verify", str(folder)]) == 1
+    assert "DOES NOT HOLD: manifest" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
