@@ -17,7 +17,7 @@ from qrelease.errors import InvalidInput
 from qrelease.evaluation.audit.events import strongest_event
 from qrelease.evaluation.audit.features import OutputBatch, Reading
 from qrelease.evaluation.audit.scores import learned_scores
-from qrelease.evaluation.audit.verdict import Audit, clopper_pearson
+from qrelease.evaluation.audit.verdict import Audit, clopper_pearson, parts
 from qrelease.noise.entropy import Entropy, WordSource
 from qrelease.privacy.costs import Cost, check_cost
 
@@ -36,10 +36,6 @@ _MIN_SHORTER: Final = 1_000
 
 _TIMED_RUNS, _TIMED_SECONDS = 100, 2.0
 """Runs by which that is known, or fewer that take so long."""
-
-_MAX_LEARNING_RUNS: Final = 1 << 17
-_MAX_CHOOSING_RUNS: Final = 1 << 19
-"""Runs that scores are learned from, and runs that choose the event: at most, on each input."""
 
 _BLOCK_RUNS: Final = 1 << 16
 
@@ -140,8 +136,9 @@ def foretell(
     """Say how long so many runs take, where that is long, and which `samples` would take about a minute.
 
     That is known by some runs whose draws are no part of them. The first one, which may compile something, is not
-    timed. Of the fewer samples it is said what they could show at most: the ε of an event that always happens on one
-    input, and never on the other.
+    timed. Where other work shares the machine an audit may take twice as long; how long it still takes is told as it
+    goes. Of the fewer samples it is said what they show of no noise at all: the ε of an event that always happens on
+    one input, and never on the other. What they can find of a mechanism with noise is said by `Audit`.
     """
     source, made = Entropy(), 0
     mechanism(data, source)
@@ -152,29 +149,23 @@ def foretell(
     seconds = runs * (time.perf_counter() - started) / made
     if seconds > _LONG_SECONDS:
         fewer = max(round(float(f"{60 * samples / seconds:.1g}")), _MIN_SHORTER)
-        told = f"qrelease: {runs:,} runs, about {seconds / 60:,.1f} minutes in all"
+        told = f"qrelease: {runs:,} runs, about {seconds / 60:,.1f} minutes in all, by the first {made} of them"
         if fewer < samples:
             less = seconds * fewer / samples / 60
             told += (
-                f"; samples={fewer:,} (--samples) would take about {less:.1f} minutes, and find larger violations only:"
-                f" no epsilon above {_most_shown(fewer, confidence):.1f} could be shown"
+                f"; samples={fewer:,} (--samples) would take about {less:.1f} minutes, and find larger violations only"
+                f" (without any noise they show epsilon {_most_shown(fewer, confidence):.1f}, and with some far less)"
             )
         print(told, file=sys.stderr, flush=True)
 
 
 def _most_shown(samples: int, confidence: float) -> float:
     """The largest ε that an audit of so many samples can show, rounded up to a tenth."""
-    *_, held_out = _parts(samples)
+    *_, held_out = parts(samples)
     always, never = np.array([held_out, 0])
     miss = (1 - confidence) / 2
     (low, _), (_, high) = clopper_pearson(always, held_out, miss), clopper_pearson(never, held_out, miss)
     return math.ceil(10 * math.log(float(low) / float(high))) / 10
-
-
-def _parts(samples: int) -> tuple[int, int, int]:
-    """The runs that scores are learned from, those that choose the event, and those that it is tested on."""
-    learning, choosing = min(samples // 4, _MAX_LEARNING_RUNS), min(samples // 4, _MAX_CHOOSING_RUNS)
-    return learning, choosing, samples - learning - choosing
 
 
 def counted(runs: int, what: str = "runs") -> Any:
@@ -197,7 +188,7 @@ def judged(
     check_cost(claim)
     runs = whole("samples", samples, least=_MIN_SAMPLES)
     miss = (1 - positive_probability("confidence", confidence)) / 2
-    learning, choosing, held_out = _parts(runs)
+    learning, choosing, held_out = parts(runs)
     one, two = (_join(_draws(mechanism, data, entropy, learning, bar)) for data in (first, second))
     reading = Reading.of(one, two)
     scores = learned_scores(reading, reading.columns(one), reading.columns(two))

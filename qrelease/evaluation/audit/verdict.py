@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
 from qrelease._util.typing import Floats
-from qrelease.privacy.costs import ZCDP, ApproxDP, Cost
+from qrelease.noise.calibration import analytic_gaussian_sigma
+from qrelease.privacy.costs import ZCDP, ApproxDP, Cost, PureDP
 
 _RENYI_ORDERS: Final = 1 + np.logspace(-2, 4, 121)
 """Rényi orders α at which zCDP is tested; any of them gives a valid bound."""
 
 _ROUNDING: Final = 1e-9
 """How far beyond its claim, relatively, a mechanism must be seen: more than the floats here can be off."""
+
+
+_MAX_LEARNING_RUNS: Final = 1 << 17
+_MAX_CHOOSING_RUNS: Final = 1 << 19
+"""Runs that scores are learned from, and runs that choose the event: at most, on each input."""
+
+_THRESHOLDS: Final = 500
+_MOST_FACTOR: Final = 1e4
+"""Noise that is so many times too small is none."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,27 @@ class Audit:
             f"  its probability: at least {self.low:.4g} on the {self.favours} input,"
             f" at most {self.high:.4g} on the {other}"
             + (f"\n  inputs: {self.inputs}" if self.inputs else "")
-            + ("" if self.convicted else "\n  this holds for these two inputs only: another pair may show a violation")
+            + (
+                ""
+                if self.convicted
+                else f"\n  this holds for these two inputs only: another pair may show a violation{self._power()}"
+            )
+        )
+
+    def _power(self) -> str:
+        """What so many runs could have found, where the audit was of runs: a line for people."""
+        if not self.samples:
+            return ""
+        found = power(self.claim, self.samples, self.confidence)
+        name, noise = ("rho" if isinstance(self.claim, ZCDP) else "epsilon"), noise_of(self.claim)
+        least = (
+            "and however small its noise were, they would not convict it"
+            if found.factor is None
+            else f"and its noise would have to be {found.factor:.2g} times too small to be convicted"
+        )
+        return (
+            f"\n  what these runs could show: of {noise} noise of exactly this cost on one query they show {name}"
+            f" {found.exact:.3g}, {least}; of a mechanism that divides its cost among several draws, less"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -127,6 +157,84 @@ def bounds(claim: Cost, low: Floats, high: Floats) -> Floats:
     if isinstance(claim, ZCDP):
         return _rho(low, high)
     return _epsilon(low, high, claim.delta if isinstance(claim, ApproxDP) else 0.0)
+
+
+class Power(NamedTuple):
+    """What an audit of so many runs shows, as a rule, of one query with noise.
+
+    exact   the bound on the cost where the noise is that of the claim
+    factor  how many times too small the noise has to be for a conviction; None where no noise is too small
+    """
+
+    exact: float
+    factor: float | None
+
+
+def power(claim: Cost, samples: int, confidence: float) -> Power:
+    """What an audit shows of one query with the noise of a claim, by public arithmetic alone.
+
+    Its event is the best one of those that the noise is above a threshold, seen as often as is expected in the runs
+    that it is tested on; the bound is that of the auditor. For (ε, δ) and ρ the noise is Gaussian, for ε Laplace.
+
+    Parameters
+    ----------
+    claim
+        The cost.
+    samples
+        Runs on each input.
+    confidence
+        Of the bounds.
+    """
+    *_, runs = parts(samples)
+    miss, limit = (1 - confidence) / 2, _limit(claim)
+
+    def shown(factor: float) -> float:
+        likely, unlikely = _tails(claim, factor)
+        low, _ = clopper_pearson(runs * likely, runs, miss)
+        _, high = clopper_pearson(runs * unlikely, runs, miss)
+        return float(bounds(claim, low, high).max())
+
+    if shown(_MOST_FACTOR) <= limit:
+        return Power(shown(1.0), None)
+    enough, less = _MOST_FACTOR, 1.0
+    while enough > less * 1.01:
+        middle = math.sqrt(enough * less)
+        enough, less = (middle, less) if shown(middle) > limit else (enough, middle)
+    return Power(shown(1.0), enough)
+
+
+def noise_of(claim: Cost) -> str:
+    """The law of noise that `power` is about, in a word."""
+    return "Laplace" if _is_pure(claim) else "Gaussian"
+
+
+def _is_pure(claim: Cost) -> bool:
+    return isinstance(claim, PureDP) or (isinstance(claim, ApproxDP) and not claim.delta)
+
+
+def _tails(claim: Cost, factor: float) -> tuple[Floats, Floats]:
+    """With which probability noise that is so many times too small is above each of some thresholds, and is where the
+    answer is less by one."""
+    from scipy.special import ndtr
+
+    if isinstance(claim, ZCDP):
+        scale = math.sqrt(0.5 / claim.rho) / factor
+    elif isinstance(claim, ApproxDP) and claim.delta:
+        scale = analytic_gaussian_sigma(1.0, claim.epsilon, claim.delta) / factor
+    else:
+        scale = 1 / (claim.epsilon * factor)
+    places = np.linspace(-8.0, 8.0 + 1 / scale, _THRESHOLDS)  # in units of the scale
+    further = places - 1 / scale
+    if not _is_pure(claim):
+        return ndtr(-further), ndtr(-places)
+    one, other = (np.where(x > 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2) for x in (further, places))
+    return one, other
+
+
+def parts(samples: int) -> tuple[int, int, int]:
+    """The runs that scores are learned from, those that choose the event, and those that it is tested on."""
+    learning, choosing = min(samples // 4, _MAX_LEARNING_RUNS), min(samples // 4, _MAX_CHOOSING_RUNS)
+    return learning, choosing, samples - learning - choosing
 
 
 def clopper_pearson(count: Floats, runs: int, miss: float) -> tuple[Floats, Floats]:

@@ -9,9 +9,12 @@ from scipy import stats
 
 from qrelease.evaluation.audit import (
     Audit,
+    audit,
     compare,
+    vectorised,
 )
-from qrelease.evaluation.audit.verdict import bounds, clopper_pearson
+from qrelease.evaluation.audit.verdict import bounds, clopper_pearson, power
+from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ZCDP, ApproxDP, PureDP
 
 ONE = PureDP(1.0)
@@ -74,3 +77,57 @@ def test_a_verdict_reads_well():
     )
     assert compare(coin(0.5), coin(0.0), ONE).to_json()["bound"] == "inf"
     assert found.to_json()["claim"] == {"epsilon": 1.0, "delta": 1e-06}
+
+
+def test_an_acquittal_says_what_its_runs_could_have_found():
+    found = sampled(laplace_count, 0, 1, ONE, 2_000)
+    assert not found.convicted
+    (line,) = [line for line in str(found).splitlines() if "could show" in line]
+    assert line.startswith(
+        "  what these runs could show: of Laplace noise of exactly this cost on one query they show epsilon 0.75"
+    )
+    assert "its noise would have to be 1.3 times too small to be convicted" in line
+    assert "could show" not in str(sampled(laplace_count, 0, 3, ONE, 2_000))  # convicted
+    assert "could show" not in str(compare(coin(0.5), coin(0.5), ONE))  # exact
+    few = Audit(PureDP(8.0), "an event", "first", 0.5, 0.5, 0.99, 1_000)
+    assert "however small its noise were, they would not convict it" in str(few)
+    assert "of Gaussian noise" in str(Audit(ZCDP(0.5), "an event", "first", 0.5, 0.5, 0.99, 1_000))
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_the_power_is_what_audits_of_one_query_with_noise_show(times):
+    """Half of them show more of the exact mechanism, and the factor is where about half convict."""
+    shown, claim = power(ONE, 2_000, 0.99), PureDP(1.0)
+
+    def noisy(data, entropy, runs, factor):
+        uniform = (entropy.words(runs).astype(np.float64) + 0.5) / 2.0**64 - 0.5
+        drawn = np.sign(uniform) * np.log1p(-2 * np.abs(uniform)) / factor
+        return data + np.rint(256 * drawn) / 256  # lest the last digits of floats tell
+
+    factor = 1.0 if times == 1 else shown.factor * 1.15
+    audits = [
+        audit(
+            vectorised(lambda data, entropy, runs: noisy(data, entropy, runs, factor)),
+            0.0,
+            1.0,
+            claim,
+            samples=2_000,
+            entropy=Entropy.insecure(seed),
+        )
+        for seed in range(30)
+    ]
+    if times == 1:
+        assert np.median([a.bound for a in audits]) == pytest.approx(shown.exact, abs=0.12)
+        assert not any(a.convicted for a in audits)
+    else:
+        assert sum(a.convicted for a in audits) >= 15
+        assert power(ONE, 2_000, 0.99).factor == pytest.approx(1.27, abs=0.03)
+
+
+def test_a_gaussian_at_a_small_delta_takes_millions_of_runs_where_it_is_thirty_per_cent_off():
+    """The numbers that CONTRIBUTING gives."""
+    for delta, samples in ((1e-6, 2_200_000), (1e-9, 105_000_000)):
+        enough, fewer = (power(ApproxDP(1.0, delta), n, 0.99).factor for n in (samples, samples * 8 // 10))
+        assert enough <= 1 / 0.7 * 1.01
+        assert fewer > 1 / 0.7
+    assert power(ZCDP(0.5), 4_000, 0.99).factor < 1 / 0.7
