@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import qrelease as qr
-from qrelease.inference.update_rules import BoundedRule, Hedge, Projection
+from qrelease.inference.update_rules import Hedge, Projection
 from qrelease.mechanisms.additive_noise import project
-from qrelease.mechanisms.iterative.distinguishers import Distinguisher, PerturbedLeader
+from qrelease.mechanisms.iterative.distinguishers import PerturbedLeader
 from qrelease.queries.dense import dense
 from qrelease.queries.oracles import ConjunctionOracle
 
@@ -51,7 +51,7 @@ def main() -> None:
     print(f"{len(workload)} queries on {len(table):,} records of {table.domain}, at {COST}\n")
     print("promised inf: the theorem takes more records, or a larger epsilon, for the rounds of this rule\n")
     print(f"{'rule':22}{'distinguisher':18}{'promised':>9}{'error':>8}{'rounds':>8}{'at most':>9}")
-    pairs: list[tuple[BoundedRule[Any], Distinguisher]] = [
+    pairs: list[tuple[qr.BoundedRule[Any], qr.Distinguisher]] = [
         (Hedge(0.1), qr.Select("query")),
         (Projection(0.1), qr.Select("query")),
         (Projection(0.1), PerturbedLeader(ConjunctionOracle())),

@@ -297,6 +297,18 @@ def test_an_error_in_a_mechanism_s_own_code_says_that_and_where_it_was_charged(t
     ]
 
 
+def test_so_does_an_error_of_arithmetic():
+    @dataclass(frozen=True)
+    class Dividing(Returning):
+        def release(self, private, workload, cost):
+            return 1 // 0
+
+    cost = qr.PureDP(1.0)
+    with qr.Ledger.open(None, cost) as ledger, pytest.raises(ZeroDivisionError) as raised:
+        qr.Curator(random_table(DOMAIN, 200, 0), ledger).release(Dividing(), WORKLOAD, cost)
+    assert raised.value.__notes__ == ["qrelease: epsilon=1 was charged to the ledger in memory: it stays spent"]
+
+
 def test_a_mechanism_may_return_the_list_that_measure_gives():
     @dataclass(frozen=True)
     class Listing(Returning):

@@ -45,6 +45,12 @@ def test_relative_links_resolve(file: Path) -> None:
             assert anchor in listed, target
 
 
+def test_the_reference_lists_what_accounts_for_costs_besides_the_public_names() -> None:
+    text = (DOCS / "reference" / "api_privacy.rst").read_text(encoding="utf-8")
+    listed = re.findall(r"^   (\w+)$", text, re.MULTILINE)
+    assert sorted(listed) == sorted({*qrelease.privacy.__all__} - {*qrelease.__all__})
+
+
 @pytest.mark.parametrize("module", [qrelease, qrelease.local], ids=lambda module: module.__name__)
 def test_the_reference_lists_every_public_name_once(module) -> None:
     file = {"qrelease": "api.rst", "qrelease.local": "api_local.rst"}[module.__name__]

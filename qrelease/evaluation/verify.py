@@ -224,7 +224,7 @@ def _verified(
     content = decode((place / MANIFEST).read_text(encoding="utf-8"))
     checks += [_id(content, release), *_said(content, release)]
     count = len(release.spends)
-    comes = f"{count:,} part{'s come' if count > 1 else ' comes'} to at most {release.cost.rounded()}"
+    comes = f"{count:,} part{'s come' if count != 1 else ' comes'} to at most {release.cost.rounded()}"
     checks.append(Check("cost", True, f"{comes}, of {promise.unit_in_words(release)}"))
     said = promise.to_json(release)
     at("checking the noise")

@@ -95,7 +95,14 @@ class UpdateRule(Protocol[State]):
 
 @runtime_checkable
 class BoundedRule(UpdateRule[State], Protocol[State]):
-    """A rule that makes at most T(α) updates: a T(α)-database update algorithm (Dwork & Roth 2014, §5.2)."""
+    """A rule that makes at most T(α) updates: a T(α)-database update algorithm (Dwork & Roth 2014, §5.2).
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> isinstance(qr.Perceptron(0.2), qr.BoundedRule), qr.Perceptron(0.2).update_bound(qr.Domain.coded({"sex": 2}))
+    (True, 6)
+    """
 
     @property
     def alpha(self) -> float:

@@ -21,6 +21,7 @@ import numpy as np
 
 from qrelease._util.parallel import at_once
 from qrelease._util.typing import Axes, Floats, Ints
+from qrelease._util.validate import kind_of
 from qrelease.data.domain import Domain
 from qrelease.data.source import Source
 from qrelease.errors import InvalidInput
@@ -276,6 +277,11 @@ class Private:
         InvalidInput
             For queries over another domain.
         """
+        if not isinstance(workload, Workload):
+            raise InvalidInput(
+                "private.measure takes a Workload, such as qr.Workload.marginals(private.domain, [['a', 'b']]), got"
+                f" {kind_of(workload)}"
+            )
         law, parameter = noise_for(workload, cost, self.neighbours)
         if workload.domain != self._table.domain:
             raise InvalidInput("the workload is over another domain than the table")

@@ -27,6 +27,19 @@ class PrivacyLoss:
     `a + b` and `a * k` compose. Sensitivities are those of one number under the neighbouring relation in
     use; for the discrete noises it is a whole number, and a vector counts coordinate by coordinate. They are
     from 1e-6 to 10 times the scale of the noise, else `InvalidInput`.
+
+    It is no cost: neither a ledger nor `Private.spend` takes it. What it comes to at some δ is one, as an `ApproxDP`.
+
+    Examples
+    --------
+    Gaussian noise of σ = 10 on each of 50 counts that one record may all be in, beside what ρ says of the same:
+
+    >>> loss = PrivacyLoss.gaussian(1, 10.0) * 50
+    >>> print(ApproxDP(round(loss.epsilon(1e-6), 3), 1e-6))
+    epsilon=3.308, delta=1e-06
+    >>> from qrelease.privacy import gaussian_zcdp, zcdp_epsilon
+    >>> round(zcdp_epsilon(50 * gaussian_zcdp(1, 10.0).rho, 1e-6), 3)
+    3.542
     """
 
     _distribution: Any

@@ -383,3 +383,11 @@ def test_a_selection_that_cannot_be_paid_for_names_its_call_and_what_to_do(call)
 def test_a_selection_by_no_rule_is_refused():
     with pytest.raises(InvalidInput, match="must be exponential or permute-and-flip, got 'exponentail'"):
         selection_epsilon(PureDP(1.0), "exponentail")
+
+
+def test_what_is_no_workload_is_refused_before_it_is_paid_for():
+    cost = PureDP(1.0)
+    door = private(table_of(coded(2, 2, 2), [[0, 0, 0]]), cost)
+    with pytest.raises(InvalidInput, match=r"private.measure takes a Workload, such as .*got an object of type tuple"):
+        door.measure(((0, 1), (1, 2)), cost)
+    assert not door.spends

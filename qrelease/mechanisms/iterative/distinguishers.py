@@ -40,6 +40,12 @@ class Distinguisher(Protocol):
     """Finds queries that tell the private table from the hypothesis: those that the hypothesis answers worst.
 
     Whoever writes one lets nothing out but what `Private.select` or `Private.measure` drew: that alone is paid for.
+
+    Examples
+    --------
+    >>> import qrelease as qr
+    >>> isinstance(qr.Select("query"), qr.Distinguisher), qr.Select("query").confined
+    (True, True)
     """
 
     def distinguish(
