@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import qrelease as qr
+from qrelease.data.bundled import CATEGORICAL
 from qrelease.data.predicates import parse
 from qrelease.data.schema import load
 from qrelease.data.structural_zeros import narrowed
@@ -54,6 +55,14 @@ def test_the_first_two_lines_make_an_environment_and_are_run_by_ci() -> None:
     assert tests == "python3 -m venv .venv && .venv/bin/pip install -q -e '.[test]' && .venv/bin/pytest"
     run = (ROOT / ".ci" / "run").read_text()
     assert run.index("\npromised '.venv/bin/qrelease demo'\n") < run.index("\npromised '.venv/bin/pytest'\n")
+
+
+def test_the_command_beneath_the_figure_is_one_of_files_and_columns_that_there_are() -> None:
+    (command,) = (block for block in blocks(README, "sh") if "--plot" in block)
+    words = command.replace("\\\n", "").split()
+    assert (ROOT / words[2]).exists()
+    assert (ROOT / words[words.index("--schema") + 1]).exists()
+    assert tuple(words[words.index("--columns") + 1].split(",")) == CATEGORICAL
 
 
 def test_the_python_blocks_run(folder: Path) -> None:
