@@ -1,6 +1,7 @@
 """The sign on a terminal that something is at work."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,6 +24,7 @@ def elapsed(what: str) -> Iterator[Callable[[str], None]]:
         wait = SILENT
         while not over.wait(wait):
             bar.refresh()
+            bar.last_print_t = time.time()  # at its end tqdm clears what it knows to have shown, by this alone
             wait = min(wait, 1.0)
 
     shower = threading.Thread(target=show, daemon=True)

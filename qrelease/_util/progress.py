@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -15,6 +16,8 @@ T = TypeVar("T")
 
 LINE_SECONDS: Final = 30.0
 """Between two lines of a log that say how far something is."""
+
+_COLUMNS, _ROWS = 80, 24  # of a terminal that does not say how large it is
 
 _log: ContextVar[float | None] = ContextVar("_log", default=None)
 _hidden: ContextVar[bool] = ContextVar("_hidden", default=False)
@@ -100,7 +103,19 @@ def progress(work: Iterable[T] | None = None, *, lines: float | None = None, **o
 
             return LogLines(work, lines, **options)
         options["disable"] = None  # not on a terminal
-    return tqdm(work, leave=False, **options)
+    return tqdm(work, leave=False, **_room(), **options)
+
+
+def _room() -> dict[str, int]:
+    """How large stderr's terminal is taken to be where it does not say, in which tqdm would show nothing; else empty.
+
+    So it is where a program such as `script` makes the terminal, and nobody's own is behind it.
+    """
+    try:
+        columns, _ = os.get_terminal_size(sys.stderr.fileno())
+    except (AttributeError, OSError, ValueError):  # no terminal, or no file
+        return {}
+    return {} if columns else {"ncols": _COLUMNS, "nrows": _ROWS}
 
 
 def in_notebook() -> bool:

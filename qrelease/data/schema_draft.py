@@ -23,6 +23,7 @@ from typing import Any, final
 import tomlkit
 from tomlkit.items import Table
 
+from qrelease._util.elapsed import elapsed
 from qrelease._util.validate import whole
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute
 from qrelease.data.bins_draft import (
@@ -296,16 +297,19 @@ def drafted(
             f"{reader.path.name}: its first line looks like a record: {first.doubt}; name all columns by --header (in"
             " Python: dialect=Dialect(header=…)), or, where it has the names of the columns, say --named (named=True)"
         )
-    for column in columns:
-        column.finish()
-    columns = _read_as_written(columns, reader, rows)
-    for column in columns:
-        column.name_categories(*categories.get(column.name, ((), False)))
-    several = [] if person is not None else ["", *_MANY_RECORDS, *_may_be_persons(columns, shared)]
-    cautions = ["", *CAUTION.format(first.doubt).splitlines()] if first.doubt else []
-    differing = [] if person is None else _differing(columns, shared, person)
-    unread = [UNREAD_INDEX.format(name) for name in reader.index] if isinstance(reader, FrameReader) else []
-    found = _document(reader.path.name, columns, rows, person, [*cautions, *several], differing, dependencies, unread)
+    with elapsed("drafting"):
+        for column in columns:
+            column.finish()
+        columns = _read_as_written(columns, reader, rows)
+        for column in columns:
+            column.name_categories(*categories.get(column.name, ((), False)))
+        several = [] if person is not None else ["", *_MANY_RECORDS, *_may_be_persons(columns, shared)]
+        cautions = ["", *CAUTION.format(first.doubt).splitlines()] if first.doubt else []
+        differing = [] if person is None else _differing(columns, shared, person)
+        unread = [UNREAD_INDEX.format(name) for name in reader.index] if isinstance(reader, FrameReader) else []
+        found = _document(
+            reader.path.name, columns, rows, person, [*cautions, *several], differing, dependencies, unread
+        )
     return replace(found, doubted=first.doubt)
 
 

@@ -36,6 +36,13 @@ def test_what_takes_long_is_seen_on_a_terminal_alone(on: type[io.StringIO]) -> N
     assert ("releasing: 00:0" in seen.getvalue()) == seen.isatty()
 
 
+def test_a_line_that_was_shown_is_cleared_at_the_end() -> None:
+    seen = Terminal()
+    with contextlib.redirect_stderr(seen), elapsed("releasing"):
+        until_seen("releasing", seen)
+    assert seen.getvalue().endswith(" \r")  # what is printed next does not stand behind it
+
+
 @dataclass(frozen=True)
 class Slow:
     """A mechanism that is at work until that is seen; after ten seconds it gives up."""

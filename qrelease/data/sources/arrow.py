@@ -16,6 +16,7 @@ import numpy.typing as npt
 from qrelease._util.typing import Codes
 from qrelease.data.sources.csv_kernels import PADDING
 from qrelease.data.sources.encoder import Encoder, Misplaced, looked_up, plain_codes
+from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
 _DISTINCT_TEXTS = 64
@@ -23,6 +24,8 @@ _DISTINCT_TEXTS = 64
 
 _ROWS = 1 << 14  # texts that are looked at at a time
 _MAX_COLUMN_BYTES = 1 << 31  # bytes of a column whose places are told by 32 bits
+
+_EXACT = 1 << 53  # whole numbers up to this are floats of their own
 
 _NUMERAL = r"^-?[0-9]{1,300}(\.[0-9]{1,300})?$"
 
@@ -171,3 +174,33 @@ def _numerals(encoder: Encoder, distinct: Any, found: Codes) -> npt.NDArray[np.i
     codes, rest = plain_codes(encoder, numbers)
     found[numerals] = codes  # those of the rest are overwritten
     return np.setdiff1d(everything, np.delete(numerals, rest))
+
+
+def shown_texts(column: Any) -> list[str]:
+    """What `shown` gives for the values of a column; each of those that are the same is spelled once."""
+    import pyarrow as pa
+
+    kind, types = column.type, pa.types
+    texts = (types.is_string, types.is_large_string, types.is_dictionary, types.is_boolean)
+    numbers = (types.is_integer, types.is_float32, types.is_float64, types.is_decimal128)
+    if not any(holds(kind) for holds in (*texts, *numbers, types.is_date, types.is_timestamp)):
+        return [shown(value) for value in column.to_pylist()]
+    whole = column.combine_chunks()
+    listed = whole if types.is_dictionary(kind) else whole.dictionary_encode()
+    spelled = np.array([*_each_spelled(listed.dictionary), shown(None)], object)
+    places = listed.indices.cast(pa.int64()).fill_null(-1)
+    found: list[str] = spelled[places.to_numpy(zero_copy_only=False)].tolist()
+    return found
+
+
+def _each_spelled(values: Any) -> list[str]:
+    """The texts of an array: of whole numbers that floats hold exactly, Arrow's own are those of `shown`."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if pa.types.is_integer(values.type) and len(values) and not values.null_count:
+        ends = compute.min_max(values).as_py()
+        if ends["min"] >= -_EXACT and ends["max"] <= _EXACT:
+            spelled: list[str] = values.cast(pa.string()).to_pylist()
+            return spelled
+    return [shown(value) for value in values.to_pylist()]

@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 import narwhals.stable.v2 as nw
 
-from qrelease.data.sources.frames import FramePiece, FrameReader
+from qrelease.data.sources.frames import FramePiece, FrameReader, column_texts
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.sources.row_queries import (
     BATCH,
@@ -23,7 +23,6 @@ from qrelease.data.sources.row_queries import (
     error_line,
 )
 from qrelease.data.sources.stores import Place, as_source, files_at
-from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
 _STREAM: Final = b"\xff\xff\xff\xff"  # before each message of a stream; a file begins with ARROW1
@@ -70,9 +69,10 @@ class BatchReader:
 
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of each batch as texts, a missing value as the empty one."""
-        for batch in self._batches(self.header):
-            frame = nw.from_native(batch, eager_only=True)
-            yield [[shown(value) for value in frame.get_column(name).to_list()] for name in self.header]
+        with reading_bar() as bar:
+            for batch in self._batches(self.header):
+                yield list(column_texts(nw.from_native(batch, eager_only=True), self.header))
+                bar.update(len(batch))
 
     def arrow_types(self) -> dict[str, list[Any]]:
         """The types of the columns, as the file has them."""

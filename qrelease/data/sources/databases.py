@@ -74,8 +74,10 @@ class RowReader:
 
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of some rows as texts, a missing value as the empty one."""
-        for rows in self._rows(self.header):
-            yield [[shown(row[place]) for row in rows] for place in range(len(self.header))]
+        with reading_bar() as bar:
+            for rows in self._rows(self.header):
+                yield [[shown(row[place]) for row in rows] for place in range(len(self.header))]
+                bar.update(len(rows))
 
 
 @final

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from qrelease._util.typing import Codes
 from qrelease.data.persons import KeyReader
+from qrelease.data.sources.arrow import shown_texts
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoder import Encoder
 from qrelease.data.sources.frames import FramePiece
@@ -40,7 +41,6 @@ from qrelease.data.sources.row_queries import (
     tables_of,
 )
 from qrelease.data.sources.stores import Address, Place
-from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class FileQueryReader:
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of each batch as texts, a missing value as the empty one."""
         for batch in self._batches(self.header):
-            columns = [list(map(shown, column.to_pylist())) for column in batch.columns]
+            columns = list(map(shown_texts, batch.columns))
             if self._dialect.decimal != ".":
                 columns = [
                     list(map(self._dialect.pointed, texts)) if _is_text(column.type) else texts

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.typing import Codes
-from qrelease.data.sources.arrow import distinct_codes, is_looked_up
+from qrelease.data.sources.arrow import distinct_codes, is_looked_up, shown_texts
 from qrelease.data.sources.encoder import Encoder, Misplaced, looked_up, plain_codes
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.spelling import ShownTexts, shown
@@ -241,6 +241,16 @@ class FrameReader:
                 columns = map(piece.get_column, self._columns)  # whose names may be numbers, as of years
                 yield [list(map(texts, c.to_list())) for texts, c in zip(known, columns, strict=True)]
                 bar.update(len(piece))
+
+
+def column_texts(frame: nw.DataFrame[Any], names: Sequence[str]) -> Iterator[list[str]]:
+    """What `shown` gives for the values of some columns, of each column a list."""
+    for name in names:
+        column = frame.get_column(name)
+        if column.implementation.is_pyarrow():
+            yield shown_texts(column.to_native())
+        else:
+            yield list(map(_texts_of(column.dtype), column.to_list()))
 
 
 def _texts_of(dtype: Any) -> Callable[[Any], str]:

@@ -6,18 +6,15 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, final
 
 import narwhals.stable.v2 as nw
-import numpy as np
 
+from qrelease.data.sources.arrow import shown_texts
 from qrelease.data.sources.frames import FramePiece
 from qrelease.data.sources.progress import reading_bar
 from qrelease.data.sources.stores import StoredObject, as_source, files_at, placed
-from qrelease.data.spelling import shown
 from qrelease.errors import InvalidInput
 
 BATCH = 1 << 18
 """Rows of a Parquet file held decoded at a time."""
-
-_EXACT = 1 << 53  # whole numbers up to this are floats of their own
 
 
 @final
@@ -61,7 +58,7 @@ class ParquetReader:
     def texts(self) -> Iterator[list[list[str]]]:
         """All columns of each batch as texts, a missing value as the empty one."""
         for batch in self.batches(counted=True):
-            yield [_shown(column) for column in batch.columns]
+            yield [shown_texts(column) for column in batch.columns]
 
     def arrow_types(self) -> dict[str, list[Any]]:
         """The types of the columns, as the file has them."""
@@ -93,33 +90,3 @@ class ParquetReader:
                 yield file
         except (OSError, pa.ArrowException) as error:
             raise InvalidInput(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
-
-
-def _shown(column: Any) -> list[str]:
-    """The texts of a column's values; each of those that are the same is spelled once."""
-    import pyarrow as pa
-
-    kind, types = column.type, pa.types
-    texts = (types.is_string, types.is_large_string, types.is_dictionary, types.is_boolean)
-    numbers = (types.is_integer, types.is_float32, types.is_float64, types.is_decimal128)
-    if not any(holds(kind) for holds in (*texts, *numbers, types.is_date, types.is_timestamp)):
-        return [shown(value) for value in column.to_pylist()]
-    whole = column.combine_chunks()
-    listed = whole if types.is_dictionary(kind) else whole.dictionary_encode()
-    spelled = np.array([*_spelled(listed.dictionary), shown(None)], object)
-    places = listed.indices.cast(pa.int64()).fill_null(-1)
-    found: list[str] = spelled[places.to_numpy(zero_copy_only=False)].tolist()
-    return found
-
-
-def _spelled(values: Any) -> list[str]:
-    """The texts of an array: of whole numbers that floats hold exactly, Arrow's own are those of `shown`."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    if pa.types.is_integer(values.type) and len(values) and not values.null_count:
-        ends = compute.min_max(values).as_py()
-        if ends["min"] >= -_EXACT and ends["max"] <= _EXACT:
-            spelled: list[str] = values.cast(pa.string()).to_pylist()
-            return spelled
-    return [shown(value) for value in values.to_pylist()]
