@@ -12,15 +12,17 @@ A code list is public: what it lists becomes part of the universe. So it is neve
 refuses a schema that names them, by whatever name.
 
 `parent = "province"` is short for an attribute and a column of that name. A municipality with another province than
-its own is then impossible, one rule for each province, as if the schema had said so in [[impossible]].
+its own is then impossible, one rule for each province, as if the schema had said so in [[impossible]]; with a province
+that has no municipality in the list, all of them are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from qrelease._util.texts import listed
 from qrelease.errors import InvalidInput
 
 _KEYS = {"file", "column", "separator"}
@@ -39,18 +41,40 @@ def with_lists(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     entries = content.get("attribute")
     if not isinstance(entries, list):
         return dict(content)
+    made = [_filled(e, folder) if isinstance(e, dict) else e for e in entries]
     rules: list[dict[str, str]] = []
-    made = [_filled(e, folder, rules) if isinstance(e, dict) else e for e in entries]
     for entry in made:
-        if isinstance(entry, dict):
-            _check_parent(entry.pop("_parents", None), entry, made)
+        if isinstance(entry, dict) and "_parents" in entry:
+            attribute, parents = entry.pop("_parents")
+            known = _known_parents(attribute, parents, entry, made)
+            rules += [{"where": rule} for rule in _rules(str(entry.get("name")), attribute, parents, known)]
     found = {**content, "attribute": made}
     given = content.get("impossible", [])
     return found | ({"impossible": [*given, *rules]} if rules and isinstance(given, list) else {})
 
 
-def _filled(entry: dict[str, Any], folder: Path, rules: list[dict[str, str]]) -> dict[str, Any]:
-    """An entry with its list in place of the file; its parents go to the rules, and to `_parents` for a look."""
+def without_children(content: Mapping[str, Any], folder: Path) -> Iterator[str]:
+    """A line for each code list that has no child of some parents, which may be an error in it.
+
+    content  of a schema that is right
+    """
+    entries = content["attribute"]
+    made = [_filled(entry, folder) for entry in entries]
+    for entry, given in zip(made, entries, strict=True):
+        if "_parents" not in entry:
+            continue
+        attribute, parents = entry["_parents"]
+        none = [p for p in _known_parents(attribute, parents, entry, made) if p not in {*parents.values()}]
+        if none:
+            have, them = ("has", "it") if len(none) == 1 else ("have", "one of them")
+            yield (
+                f"{attribute} {listed(none)} {have} no category of {entry['name']!r} in {given['categories']['file']}:"
+                f" a record of {them} with any that is listed there is taken as impossible"
+            )
+
+
+def _filled(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """An entry with its list in place of the file; the attribute above and each code's parent in it are `_parents`."""
     named = entry.get("categories")
     if not isinstance(named, dict) or "learn" in named:
         if "parent" in entry:
@@ -69,33 +93,33 @@ def _filled(entry: dict[str, Any], folder: Path, rules: list[dict[str, str]]) ->
         for row in rows:
             if parents.setdefault(row[place], row[above]) != row[above]:
                 raise InvalidInput(f"{_name(entry)}: {row[place]!r} has two parents in {named['file']}")
-        rules += [{"where": rule} for rule in _rules(str(entry.get("name")), attribute, parents)]
-        filled["_parents"] = attribute, sorted(set(parents.values()))
+        filled["_parents"] = attribute, parents
     return filled
 
 
-def _rules(name: str, attribute: str, parents: Mapping[str, str]) -> list[str]:
+def _rules(name: str, attribute: str, parents: Mapping[str, str], known: Sequence[str]) -> list[str]:
     """For each parent: it, and a child of another."""
     found = []
-    for parent in dict.fromkeys(parents.values()):
+    for parent in known:
         others = [child for child, own in parents.items() if own != parent]
         if others:
-            listed = ", ".join(map(_quoted, others))
-            found.append(f"{_column(attribute)} = {_quoted(parent)} and {_column(name)} in {{{listed}}}")
+            children = ", ".join(map(_quoted, others))
+            found.append(f"{_column(attribute)} = {_quoted(parent)} and {_column(name)} in {{{children}}}")
     return found
 
 
-def _check_parent(parents: tuple[str, list[str]] | None, entry: Mapping[str, Any], made: list[Any]) -> None:
-    if parents is None:
-        return
-    attribute, values = parents
+def _known_parents(
+    attribute: str, parents: Mapping[str, str], entry: Mapping[str, Any], made: Sequence[Any]
+) -> list[str]:
+    """The categories of the attribute above; `InvalidInput` unless each parent in the list is one of them."""
     of = next((e for e in made if isinstance(e, dict) and e.get("name") == attribute), None)
     if of is None:
         raise InvalidInput(f"{_name(entry)}: parent {attribute!r} is not an attribute of this schema")
     known = of.get("categories")
-    unknown = [value for value in values if not isinstance(known, list) or value not in known]
+    unknown = sorted(value for value in {*parents.values()} if not isinstance(known, list) or value not in known)
     if unknown:
         raise InvalidInput(f"{_name(entry)}: parent {attribute!r} has no category {unknown[0]!r}")
+    return [*known] if isinstance(known, list) else []
 
 
 def _parent(entry: Mapping[str, Any]) -> tuple[str, str]:

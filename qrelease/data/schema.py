@@ -75,7 +75,7 @@ from typing import Any, get_args
 
 from qrelease.data import derivation
 from qrelease.data.attribute import MAX_POINT_CELLS, Attribute, Kind
-from qrelease.data.code_lists import named_files, with_lists
+from qrelease.data.code_lists import named_files, with_lists, without_children
 from qrelease.data.dates import iso_date, moment
 from qrelease.data.domain import Domain, Review
 from qrelease.data.grids import STEPS
@@ -176,18 +176,34 @@ def load_draft(path: str | os.PathLike[str], *, undecided: bool = False) -> tupl
     return domain, unreviewed
 
 
+def doubts_of(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """What a schema that `load` reads says and perhaps does not mean: a line each, from the schema alone."""
+    with _explained(path):
+        content, folder = _content(path)
+        return () if _is_json(path) else tuple(without_children(content, folder))
+
+
 def _declared(path: str | os.PathLike[str]) -> tuple[Domain, tuple[str, ...]]:
     """What a schema declares, and the names of those of its columns that nobody has reviewed."""
-    written = _written(path)
-    file = Path() if written is not None else Path(path)
-    text = file.read_text(encoding="utf-8-sig") if written is None else written
-    content = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
-    if file.suffix == ".json":
+    content, folder = _content(path)
+    if _is_json(path):
         return _coded(content), ()
-    folder = file if written is not None else file.parent
     listed = with_lists(content, folder)
     domain = _of_schema(listed)
     return replace(domain, code_lists=named_files(content, folder)), _unreviewed(listed)
+
+
+def _content(path: str | os.PathLike[str]) -> tuple[Any, Path]:
+    """What a schema says, as it is written, and the folder in which its code lists are."""
+    written = _written(path)
+    if written is not None:
+        return tomllib.loads(written), Path()
+    text = Path(path).read_text(encoding="utf-8-sig")
+    return json.loads(text) if _is_json(path) else tomllib.loads(text), Path(path).parent
+
+
+def _is_json(path: str | os.PathLike[str]) -> bool:
+    return _written(path) is None and Path(path).suffix == ".json"
 
 
 @contextmanager

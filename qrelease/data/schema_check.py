@@ -23,7 +23,7 @@ from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.person import Person
 from qrelease.data.points import binned, has_points
-from qrelease.data.schema import load
+from qrelease.data.schema import doubts_of, load
 from qrelease.data.sources.batches import frame_reader
 from qrelease.data.sources.dialect import Dialect
 from qrelease.data.sources.encoding import SOURCES, Reader, Schema, domain_of_records, found_columns, person_column
@@ -117,6 +117,8 @@ class SchemaCheck:
         A sentence about whose the records are; empty where the unit is a record.
     keyless : int
         How many records have no key of a person, and no mark of nobody.
+    doubts : tuple of str
+        What the schema says and perhaps does not mean, whatever the records are.
 
     Examples
     --------
@@ -135,6 +137,7 @@ class SchemaCheck:
     rules: tuple[RuleCheck, ...] = ()
     persons: str = ""
     keyless: int = 0
+    doubts: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -158,7 +161,7 @@ class SchemaCheck:
         found = [line for part in self._parts for line in part.lines()]
         end = "no value stops a release" if self.holds else "a release stops at the first REFUSED value"
         persons = [self.persons] if self.persons else []
-        return "\n".join([f"{self.records:,} {_of_records(self.records)}", *found, *persons, end])
+        return "\n".join([f"{self.records:,} {_of_records(self.records)}", *found, *self.doubts, *persons, end])
 
 
 def check(
@@ -240,7 +243,8 @@ def check(
             rule.see([columns[axis].codes(texts_of[axis]) for axis in rule.axes], kept, records)
         records += size
     found = tuple(column.found for column in columns), tuple(rule.found for rule in rules)
-    return SchemaCheck(records, *found) if person is None else SchemaCheck(records, *found, *_of_persons(person, keys))
+    persons, keyless = ("", 0) if person is None else _of_persons(person, keys)
+    return SchemaCheck(records, *found, persons, keyless, () if isinstance(schema, Domain) else doubts_of(schema))
 
 
 def _reader(source: Any, query: str | None, dialect: Dialect | None) -> Reader:

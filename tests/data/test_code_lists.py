@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from qrelease.data.schema import load
+from qrelease.data.schema_check import check
 from qrelease.data.schema_draft import draft
 from qrelease.data.table import Table
 from qrelease.errors import InvalidInput
@@ -99,3 +100,20 @@ def test_a_record_with_another_parent_than_the_list_has_is_refused(tmp_path: Pat
     (tmp_path / "people.csv").write_text("the town,province\nb,N\nb,S\n")
     with pytest.raises(InvalidInput, match=r"people.csv line 3: columns 'the town' 'b', 'province' 'S': impossible"):
         Table.read(tmp_path / "people.csv", tmp_path / "s.toml")
+
+
+def test_with_a_parent_without_children_each_listed_child_is_impossible(tmp_path: Path) -> None:
+    (tmp_path / "towns.csv").write_text("code,province\nb,N\nu,N\n")  # as of a list in which Ulm has the wrong province
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    (tmp_path / "people.csv").write_text("province,the town\nN,b\nS,u\n")
+    found = check(tmp_path / "people.csv", tmp_path / "s.toml")
+    assert not found.holds
+    (rule,) = found.rules
+    assert dict(rule.refused) == {("S", "u"): 1}
+    assert found.doubts == (
+        "province 'S' has no category of 'the town' in towns.csv: a record of it with any that is listed there is taken"
+        " as impossible",
+    )
+    assert found.doubts[0] in str(found)
+    (tmp_path / "towns.csv").write_text(TOWNS)
+    assert check(tmp_path / "people.csv", tmp_path / "s.toml").doubts == ()

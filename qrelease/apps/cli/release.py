@@ -247,7 +247,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     tell_of_compiling()
     numbers_apart(arguments)
     _take_counts(arguments)
-    from qrelease.data.schema import load
+    from qrelease.data.schema import doubts_of, load
     from qrelease.data.table import Table
     from qrelease.privacy import Neighbours
     from qrelease.release import checksums, writer
@@ -267,6 +267,8 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
             make_both(arguments, mechanism)
         return
     declared = load(arguments.schema, undecided=True)
+    for doubt in doubts_of(arguments.schema):
+        print(f"qrelease: warning: {doubt}", file=sys.stderr)
     out = arguments.out or Path(f"{dataset_of(arguments)}-release")
     with own_failures(arguments, arguments.mechanism), ExitStack() as closing:
         with writer.new_folder(out) as folder:
