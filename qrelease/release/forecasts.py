@@ -8,19 +8,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from qrelease._util import memory
 from qrelease._util.elapsed import elapsed
 from qrelease.inference.controlled_rounding import marginals
 from qrelease.inference.histogram import MAX_HISTOGRAM_CELLS
+from qrelease.inference.synopsis import Weighted
 from qrelease.mechanisms.base import Mechanism, why_no_table
 from qrelease.mechanisms.forecasts import MAGNITUDES, Choosing, CountsByAnother, Forecasting, pace, rough
 from qrelease.privacy.costs import Cost
 from qrelease.privacy.unit import Unit
 from qrelease.queries.workload import Workload
 from qrelease.release.answer_table import MAX_ANSWERS
-from qrelease.release.synthetic import MAX_ROWS
+from qrelease.release.synthetic import MAX_ROWS, default_rows
+
+if TYPE_CHECKING:
+    from qrelease.data.attribute import Attribute
+    from qrelease.data.domain import Domain
+    from qrelease.release.release import Release
 
 NOTICED: Final = 5.0
 """Seconds from which on a release is worth a forecast that nobody asked for."""
@@ -48,7 +54,13 @@ class _Seconds:
 
 
 _SECONDS: Final = _Seconds()
-_TOLD: Final = (*MAGNITUDES, 10_000_000)  # numbers of records that a forecast names, where theirs is private
+_TOLD: Final = (
+    *MAGNITUDES,
+    10_000_000,
+    100_000_000,
+)  # numbers of records that a forecast names, where theirs is private
+_LONG: Final = 20.0  # seconds from which on a table is worth a line of its own
+_LOOKED_AT: Final = 1000  # labels of a column
 _MOVES: Final = 3  # passes over the records
 
 
@@ -90,11 +102,45 @@ class Files:
         if why_no_table(mechanism, workload) is not None:
             return found
         rows = min(records if self.rows is None else self.rows, MAX_ROWS)
-        found += _SECONDS.value * rows * len(domain)
-        if mechanism.name != "records" and domain.size <= MAX_HISTOGRAM_CELLS:
-            moved = _MOVES * min(rows, domain.size) * len(domain)
-            return found + _SECONDS.move * moved * (1 + domain.size / _SECONDS.far_cells)
-        return found + _SECONDS.synopsis + _SECONDS.exchange * rows * len(marginals(domain.shape, rows))
+        weighted = mechanism.name == "records"
+        return found + _drawing_seconds(domain, rows, weighted=weighted) + _SECONDS.value * rows * len(domain)
+
+
+def _drawing_seconds(domain: Domain, rows: int, *, weighted: bool) -> float:
+    """Of drawing synthetic records from weighted ones, or from a histogram where the universe is small enough."""
+    if not weighted and domain.size <= MAX_HISTOGRAM_CELLS:
+        moved = _MOVES * min(rows, domain.size) * len(domain)
+        return _SECONDS.move * moved * (1 + domain.size / _SECONDS.far_cells)
+    return _SECONDS.synopsis + _SECONDS.exchange * rows * len(marginals(domain.shape, rows))
+
+
+def table_forecast(release: Release, rows: int | None = None) -> str:
+    """One line about the synthetic table of a release, from what is released, where it takes long; else empty.
+
+    rows  how many records it will have; None for as many as by default
+    """
+    if not release.has_table:
+        return ""
+    rows, domain = default_rows(release) if rows is None else rows, release.domain
+    weighted = isinstance(release.synopsis, Weighted)
+    taken = pace() * (_drawing_seconds(domain, rows, weighted=weighted) + _SECONDS.value * rows * len(domain))
+    if taken <= _LONG:
+        return ""
+    return (
+        f"the synthetic table will have {rows:,} records of {len(domain)} columns, as CSV about"
+        f" {memory.size(round(rows * sum(map(_width, domain))))}, which takes about {rough(taken)} s to draw and to"
+        " write; --rows N writes fewer"
+    )
+
+
+def _width(attribute: Attribute) -> float:
+    """About how many bytes a value of a column has in a CSV file, with the comma."""
+    if attribute.kind == "date":
+        return len("2000-01-31,")
+    if attribute.kind == "number":
+        return len(f"{max(map(abs, attribute.edges)):.0f},")
+    codes = range(0, attribute.size, 1 + attribute.size // _LOOKED_AT)
+    return sum(len(attribute.label(code).encode()) for code in codes) / len(codes) + 1
 
 
 def seconds(mechanism: Forecasting, workload: Workload, cost: Cost, records: int, files: Files = Files()) -> float:

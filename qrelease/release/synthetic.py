@@ -47,10 +47,15 @@ def check_fit(domain: Domain, rows: int, *, ahead: bool = True) -> None:
     memory.check(8 * (len(domain) + 2) * rows, f"{rows:,} synthetic records", "ask for fewer rows", ahead=ahead)
 
 
+def default_rows(release: Release) -> int:
+    """About how many records there are, by what is released; fewer where that is unknown, or more than can be."""
+    return min(max(0, round(release.synopsis.total)), MAX_ROWS if _counted(release) else FEW_ROWS)
+
+
 def synthetic_codes(release: Release, rows: int | None, rng: np.random.Generator) -> CodeColumns:
     """Records of a release; see `Release.synthetic`."""
     if rows is None:
-        rows = min(max(0, round(release.synopsis.total)), MAX_ROWS if _counted(release) else FEW_ROWS)
+        rows = default_rows(release)
         if rows == 0 and release.has_table:  # there may be nobody, and the synopsis says so
             return [np.empty(0, np.int64)] * len(release.domain)
         rows = max(rows, 1)  # of a release without a table, which says that it has none

@@ -1,8 +1,11 @@
 """Forecasts of the seconds that a release takes with its files."""
 
+import re
 from math import inf
 
+import numpy as np
 import pytest
+from releases import released
 from worlds import coded
 
 from qrelease._util import memory
@@ -12,7 +15,7 @@ from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.privacy import ApproxDP
 from qrelease.queries.workload import Workload
-from qrelease.release.forecasts import NOTICED, Files, forecast, seconds, takes_long
+from qrelease.release.forecasts import NOTICED, Files, forecast, seconds, table_forecast, takes_long
 from tests.mechanisms.chosen import PAIRS
 
 BEGIN = "from here on records, with drawing synthetic records and writing files,"
@@ -25,11 +28,12 @@ def test_a_forecast_is_one_line():
         f"{BEGIN} takes about {rough(seconds(records, PAIRS, cost, 50_000))} s, and {size} of memory"
     )
     wide = Workload.marginals(coded(*[20] * 14), 3)
-    known = [rough(seconds(records, wide, cost, n)) for n in (10_000, 100_000, 1_000_000, 10_000_000)]
+    known = [rough(seconds(records, wide, cost, n)) for n in (10**4, 10**5, 10**6, 10**7, 10**8)]
     assert len({*known}) > 1
     assert forecast(records, wide, cost, None) == (
-        f"{BEGIN} takes about {known[0]} s with 10,000, {known[1]} s with 100,000, {known[2]} s with 1,000,000 or"
-        f" {known[3]} s with 10,000,000 records (--records N, where that is public: for N),"
+        f"{BEGIN} takes about {known[0]} s with 10,000, {known[1]} s with 100,000, {known[2]} s with 1,000,000,"
+        f" {known[3]} s with 10,000,000 or {known[4]} s with 100,000,000 records (--records N, where that is"
+        " public: for N),"
         f" and {memory.size(records.memory(wide))} of memory"
     )
 
@@ -78,6 +82,18 @@ def test_what_is_not_written_takes_no_time():
     assert seconds(MaxEnt(), workload, cost, 10**6, Files(rows=1000)) < pace() * (own + 4)
     without = Files().seconds(Matrix(), workload, 10**6)  # of no records, however many there are
     assert without == Files().seconds(Matrix(), workload, 1) < 4
+
+
+def test_a_large_table_is_told_of_with_its_size_before_it_is_written():
+    found = released()
+    assert table_forecast(found) == "", "it takes no time"
+    told = table_forecast(found, 60_000_000)
+    assert told.startswith("the synthetic table will have 60,000,000 records of 3 columns, as CSV about ")
+    assert told.endswith(" s to draw and to write; --rows N writes fewer")
+    (size,) = re.findall(r"CSV about ([0-9.,]+) MiB", told)
+    lines = zip(*found.synthetic(2000, seed=1).values(), strict=True)
+    width = np.mean([len(",".join(map(str, line))) + 1 for line in lines])
+    assert float(size.replace(",", "")) == pytest.approx(60_000_000 * width / 2**20, rel=0.25)
 
 
 def test_what_gives_no_table_draws_no_records():

@@ -253,6 +253,7 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
     from qrelease.release import checksums, writer
     from qrelease.release.curator import Curator
     from qrelease.release.few_records import few_records
+    from qrelease.release.forecasts import table_forecast
     from qrelease.release.numbers import uncertain_number, unnamed_records, wide_bins
     from qrelease.release.synthetic import check_rows
     from qrelease.release.unmeasured import unmeasured_sets
@@ -298,9 +299,11 @@ def make(arguments: argparse.Namespace, read: Callable[[argparse.Namespace], Sou
                 curator = new_curator(arguments, table, cost, neighbours, closing)
             ledger = curator.ledger
             paid = _paid(arguments, curator, mechanism, workload, cost, learned)
-            with elapsed("releasing") as at:
+            with elapsed("releasing"):
                 release = paid.release()
-                at("writing the files")
+            if not arguments.weighted and (line := table_forecast(release, arguments.rows)):
+                print(f"qrelease: {line}", file=sys.stderr)
+            with elapsed("writing the files"):
                 left_out = _saved(release, folder, out, arguments)
                 if key is not None:
                     checksums.sign(folder, key)
@@ -660,7 +663,7 @@ def _tell_unasked(arguments: argparse.Namespace, workload: Workload) -> None:
     if unasked:
         print(
             f"qrelease: nothing is asked of {', '.join(unasked)}: synthetic values there would follow the schema alone;"
-            " --columns leaves them out, which is faster",
+            " --columns leaves them out, which is faster, as are fewer synthetic records, by --rows N",
             file=sys.stderr,
         )
     if measured:
