@@ -48,7 +48,7 @@ from qrelease.mechanisms.iterative.pmw import PrivateMultiplicativeWeights
 from qrelease.mechanisms.laplace import Laplace
 from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.number_sums import NumberSums
-from qrelease.mechanisms.simulation import STAND_IN, Simulation, Trial
+from qrelease.mechanisms.simulation import MAX_RECORDS, STAND_IN, Simulation, Trial
 from qrelease.mechanisms.small_db.net import Net
 from qrelease.mechanisms.small_db.small_db import SmallDB
 from qrelease.mechanisms.weighted_records import FittedRecords
@@ -476,7 +476,13 @@ def plan(
         auto = found.taken(cost, planned, simulated=trials > 0)
     simulation, note = None, ""
     try:
-        simulation = Simulation.of(workload, answered) if trials else None
+        simulation = Simulation.of(workload, min(answered, MAX_RECORDS)) if trials else None
+        if simulation is not None and answered > MAX_RECORDS:
+            note = (
+                f"typical errors are simulated with {MAX_RECORDS:,} records, for more are not made up: of"
+                f" {', '.join(_OF_ANY_NUMBER)}, whose noise does not depend on how many there are, as fractions of"
+                f" {answered:,}; of others as fractions of {MAX_RECORDS:,}, which are larger than yours"
+            )
     except (TooLarge, OutOfMemory) as error:  # a plan reads no data
         trials, note = 0, f"typical errors are not simulated: {error}"
     names = progress(told, desc="mechanisms")
@@ -682,7 +688,8 @@ class Setting:
             errors = simulation.trial(found, self.unit.of_a_record(cost), self.unit.relation, seed)
             largest.append(float(np.abs(errors).max()))
             squares.append(float(np.mean(errors**2)))
-        return statistics.median(largest) / len(simulation.table), math.sqrt(statistics.median(squares))
+        records = self.records if found.name in _OF_ANY_NUMBER else len(simulation.table)
+        return statistics.median(largest) / records, math.sqrt(statistics.median(squares))
 
     def quote(
         self, name: str, cost: Cost, target: float | None, simulation: Simulation | None, trials: int
@@ -806,6 +813,9 @@ _NOTES: Final = {
     "matrix": "no theorem here is about its worst answer",
     "records": "no theorem covers its fit; its error is known from experiments alone",
 }
+
+_OF_ANY_NUMBER: Final = ("laplace", "gaussian", "matrix")
+"""Mechanisms whose errors, in records, do not depend on how many records there are."""
 
 _ELSEWHERE: Final = {
     "net": " (Python only, qr.Net)",
