@@ -407,7 +407,7 @@ def _document(
         if reason:
             left_out[column.name] = reason
         else:
-            entry, cells[column.name] = _entry(column)
+            entry, cells[column.name] = _entry(column, rows)
             entries.append(entry)
     omitted = [f"- {line}" for line in (*unread, *(f"{name!r}: {reason}" for name, reason in left_out.items()))]
     if not any(column.records or column.missing for column in columns):
@@ -793,7 +793,7 @@ def _classified(text: str) -> tuple[str, float | None]:
     return ("number", float(number)) if number is not None and -1e300 <= number <= 1e300 else ("text", None)
 
 
-def _entry(column: _Column) -> tuple[Table, int]:
+def _entry(column: _Column, rows: int | None) -> tuple[Table, int]:
     """The proposed entry, with the reasons as comments, and how many cells it has."""
     entry = tomlkit.table()
     entry.add("name", column.name)
@@ -806,11 +806,11 @@ def _entry(column: _Column) -> tuple[Table, int]:
     elif column.named:
         cells = _propose_named_categories(entry, column)
     elif column.coded:
-        cells = _propose_categories(entry, column)
+        cells = _propose_categories(entry, column, rows)
     elif column.kind == "whole" and (step := _step_of_few(column)):
         cells = _propose_single_numbers(entry, column, step)
     elif column.kind == "text" or (column.kind == "whole" and column.few and column.writing.is_plain):
-        cells = _propose_categories(entry, column)
+        cells = _propose_categories(entry, column, rows)
     elif column.kind == "whole" and is_clock(column.name, column.places):
         cells = _propose_clock(entry)
     elif column.learn and column.kind != "date":
@@ -870,7 +870,7 @@ def _entry(column: _Column) -> tuple[Table, int]:
     return entry, cells + bool(column.missing)
 
 
-def _propose_categories(entry: Table, column: _Column) -> int:
+def _propose_categories(entry: Table, column: _Column, rows: int | None) -> int:
     ordered = column.kind == "whole" and not column.coded
     labels = sorted(column.values, key=float) if ordered or column.coded else sorted(column.values)
     scale = None if ordered or column.coded else scale_of(labels)
@@ -878,7 +878,13 @@ def _propose_categories(entry: Table, column: _Column) -> int:
         labels = [*scale.ordered, *scale.apart]
     entry.add("kind", "category")
     _say_if_coded(entry, column)
-    entry.add(tomlkit.comment("exactly the values that occur: replace them by the public list of categories"))
+    told = "exactly the values that occur: replace them by the public list of categories"
+    if rows is not None:
+        told = (
+            f"of the first {rows:,} records: others may occur in the rest; a public list of categories is given here,"
+            " or by categories = { file = ... }"
+        )
+    entry.add(tomlkit.comment(told))
     if column.hint:
         entry.add(tomlkit.comment(column.hint))
     entry.add("categories", tomlkit.array().multiline(multiline=len(labels) > _MAX_WHOLE_CATEGORIES))

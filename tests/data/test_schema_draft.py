@@ -849,3 +849,11 @@ def test_numbers_that_are_looked_at_together_are_as_one_by_one(texts, name, whol
 
     if given:
         assert drafted_of(given) == drafted_of([f" {text}" for text in given])
+
+
+def test_a_draft_of_the_first_records_says_that_other_categories_may_occur():
+    frame = pd.DataFrame({"sex": ["F", "M"] * 30})
+    said = "of the first 20 records: others may occur in the rest; a public list of categories is given here, or by"
+    assert said in draft(frame, rows=20)
+    assert "others may occur" not in draft(frame)
+    assert "exactly the values that occur" in draft(frame)
