@@ -421,8 +421,9 @@ class Ledger:
             )
         if named and not alike:
             return (
-                f"nothing is to be done if these are the records of the earlier charges for dataset {self._dataset!r}:"
-                " the ledger cannot compare them, as this is its first charge for these columns under this schema"
+                f"the earlier charges for dataset {self._dataset!r} were for other columns or under another schema, as"
+                " other steps of a job file may be, so the ledger cannot tell whether these are the same records: if"
+                " they are, all is in order; records of other people need a dataset and a ledger of their own"
             )
         return None
 

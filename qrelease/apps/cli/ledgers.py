@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from qrelease.release.curator import Curator
 
 
-_MOST_WARNINGS = 3  # of other ledgers, with the reason
+_MOST_REASONS = 3  # why other ledgers are of these data
 
 
 def known_ledger(
@@ -174,15 +174,17 @@ def warn_of_another(arguments: argparse.Namespace, path: Path | LedgerUrl, *tabl
         return
     reasons = {other: _concerns(other, arguments, tables) for other in _ledgers_beside(arguments, path)}
     others = [other for other, why in reasons.items() if why]
-    for other in others[:_MOST_WARNINGS]:
-        print(
-            f"warning: {other} is {reasons[other]}, and {path} is a second budget: what people whose records are in the"
-            " data of both are promised is the sum of both",
-            file=sys.stderr,
-        )
-    more = others[_MOST_WARNINGS:]
-    if more:
-        print(f"warning: these data have more ledgers beside them: {', '.join(map(str, more))}", file=sys.stderr)
+    if not others:
+        return
+    told = [f"{other} is {reasons[other]}" for other in others[:_MOST_REASONS]]
+    if len(others) > len(told):
+        told.append(f"there are {len(others) - len(told)} more such ledgers")
+    second, both = ("a second", "both") if len(others) == 1 else ("another", "all of them")
+    print(
+        f"warning: {', '.join(told)}, and {path} is {second} budget: what people whose records are in the data of"
+        f" {both} are promised is the sum of {both}",
+        file=sys.stderr,
+    )
 
 
 def _ledgers_beside(arguments: argparse.Namespace, path: Path | LedgerUrl) -> list[Path]:
