@@ -103,7 +103,8 @@ def progress(work: Iterable[T] | None = None, *, lines: float | None = None, **o
 
             return LogLines(work, lines, **options)
         options["disable"] = None  # not on a terminal
-    return tqdm(work, leave=False, **_room(), **options)
+        options |= _room()
+    return tqdm(work, leave=False, **options)
 
 
 def _room() -> dict[str, int]:
