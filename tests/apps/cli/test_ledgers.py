@@ -275,7 +275,9 @@ def test_other_records_are_told_before_anything_is_made_of_their_number(asked, c
     first, *rest = lines
     assert first.startswith("qrelease: ")
     other = command == "schema learn"
-    assert ("cannot compare them" if other else "the records are not those of the charge of") in first
+    assert (
+        "cannot tell whether these are the same records" if other else "the records are not those of the charge of"
+    ) in first
     assert not any("RowsChanged" in line or "not those of" in line for line in rest)
     if command == "estimate":
         assert "promises nothing for 3 records" in rest[0]
