@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qrelease._util.texts import quoted
-from qrelease._util.typing import Axes, Mask
+from qrelease._util.typing import Axes, Codes, Mask
 from qrelease.data.attribute import Attribute
 from qrelease.data.domain import Domain
 from qrelease.data.person import Person
@@ -26,10 +26,19 @@ from qrelease.data.points import binned, has_points
 from qrelease.data.schema import doubts_of, load
 from qrelease.data.sources.batches import frame_reader
 from qrelease.data.sources.dialect import Dialect
-from qrelease.data.sources.encoding import SOURCES, Reader, Schema, domain_of_records, found_columns, person_column
+from qrelease.data.sources.encoder import Encoder
+from qrelease.data.sources.encoding import (
+    SOURCES,
+    Piece,
+    Reader,
+    Schema,
+    domain_of_records,
+    found_columns,
+    person_column,
+)
 from qrelease.data.sources.files import open_reader
 from qrelease.data.spelling import Absent, Unreadable
-from qrelease.data.structural_zeros import masks
+from qrelease.data.structural_zeros import masks, narrowed
 from qrelease.errors import InvalidInput
 
 CAUTION = "NOT PRIVATE: exact counts of the records; do not publish"
@@ -170,6 +179,7 @@ def check(
     *,
     dialect: Dialect | None = None,
     query: str | None = None,
+    columns: Sequence[str] | None = None,
 ) -> SchemaCheck:
     """Say which values of a table a schema refuses, all at once, and how many its `outside` moves in each column.
 
@@ -185,6 +195,8 @@ def check(
         A domain, a schema file, or the text of one.
     dialect, query
         As in `Table.read`, for files.
+    columns : sequence of str, optional
+        Those of the schema that are checked, with the rules about these alone; by default all.
 
     Returns
     -------
@@ -211,6 +223,7 @@ def check(
     a release stops at the first REFUSED value
     """
     domain = schema if isinstance(schema, Domain) else load(schema, undecided=True)
+    domain = domain if columns is None else narrowed(domain, columns)
     if domain.person is not None and domain.person.derive:
         domain = domain_of_records(domain)
     if dialect is not None:
@@ -218,33 +231,77 @@ def check(
             dialect.check_alone(attribute)
     reader = _reader(source, query, dialect)
     reader.check_header(domain.names)
-    names = found_columns(reader, domain)
     person = domain.person
-    key = None if person is None else person_column(reader, person.column)
-    header = list(reader.header)
-    columns = [_Column(attribute) for attribute in domain]
+    try:
+        names = found_columns(reader, domain)
+        key = None if person is None else person_column(reader, person.column)
+    except InvalidInput as error:
+        raise InvalidInput(f"{error}{_advice(reader, domain)}") from None
+    checks = [_Column(attribute) for attribute in domain]
     rules = [_Rule(domain, axes, mask) for axes, mask in masks(domain, domain.impossible).items()]
     keys: Counter[str] = Counter()
-    records = 0
-    for chunk in reader.texts():
-        given = [list(texts) for texts in chunk]
-        size = max(map(len, given), default=0)
-        # A record of JSON lines may lack a column that the first ones have not either.
-        texts_of = [given[header.index(name)] if name in header else [""] * size for name in names]
-        for column, texts in zip(columns, texts_of, strict=True):
-            column.see(texts, records)
-        kept = np.ones(size, bool)
-        if key is not None and person is not None:
-            mine = [text.strip() for text in (given[header.index(key)] if key in header else [""] * size)]
-            keys.update(mine)
-            nobody = {mark.strip() for mark in person.missing}
-            kept = np.fromiter((text not in nobody for text in mine), bool, size)  # the others are not read
-        for rule in rules:
-            rule.see([columns[axis].codes(texts_of[axis]) for axis in rule.axes], kept, records)
-        records += size
-    found = tuple(column.found for column in columns), tuple(rule.found for rule in rules)
+    records, left = 0, set(range(len(checks)))
+    if key is None and not reader.keyed:
+        records, left = _read_as_codes(reader, names, checks, rules)
+        for axis in left:  # which begin anew
+            checks[axis] = _Column(domain.attributes[axis])
+        rules = [_Rule(domain, rule.axes, rule.mask) if left & {*rule.axes} else rule for rule in rules]
+    if left:
+        among = [rule for rule in rules if left & {*rule.axes}]
+        records = 0
+        header = list(reader.header)
+        for chunk in reader.texts():
+            given = [list(texts) for texts in chunk]
+            size = max(map(len, given), default=0)
+            # A record of JSON lines may lack a column that the first ones have not either.
+            texts_of = [given[header.index(name)] if name in header else [""] * size for name in names]
+            for axis in left:
+                checks[axis].see(texts_of[axis], records)
+            kept = np.ones(size, bool)
+            if key is not None and person is not None:
+                mine = [text.strip() for text in (given[header.index(key)] if key in header else [""] * size)]
+                keys.update(mine)
+                nobody = {mark.strip() for mark in person.missing}
+                kept = np.fromiter((text not in nobody for text in mine), bool, size)  # the others are not read
+            for rule in among:
+                rule.see([checks[axis].codes(texts_of[axis]) for axis in rule.axes], kept, records)
+            records += size
+    found = tuple(column.found for column in checks), tuple(rule.found for rule in rules)
     persons, keyless = ("", 0) if person is None else _of_persons(person, keys)
     return SchemaCheck(records, *found, persons, keyless, () if isinstance(schema, Domain) else doubts_of(schema))
+
+
+def _advice(reader: Reader, domain: Domain) -> str:
+    """How to check a table that has not all that a schema names, as a synthetic one; empty where it has."""
+    header = {name.strip() for name in reader.header}
+    if not header or header.issuperset(name.strip() for name in domain.names):
+        return (
+            "; a synthetic table has none: check it by a schema without [person]" if domain.person is not None else ""
+        )
+    return "; --columns (in Python: columns=) names those that are checked, such as those of a synthetic table"
+
+
+def _read_as_codes(
+    reader: Reader, names: Sequence[str], columns: Sequence[_Column], rules: Sequence[_Rule]
+) -> tuple[int, set[int]]:
+    """Let columns and rules see the records as a release reads them, which is many times sooner than as texts.
+
+    Gives how many records there are, and the columns that have yet to be read as texts, to tell of their values: those
+    with values that the schema does not list, and the others of rules about these. The number holds unless all are.
+    """
+    records = 0
+    for piece in reader.pieces(names):
+        codes = [column.known_codes(piece, name) for column, name in zip(columns, names, strict=True)]
+        size = next((len(found) for found in codes if found is not None), None)
+        if size is None:
+            break
+        for rule in rules:
+            known = [found.astype(np.int64) for axis in rule.axes if (found := codes[axis]) is not None]
+            if len(known) == len(rule.axes):
+                rule.see(known, np.ones(size, bool), records)
+        records += size
+    left = {axis for axis, column in enumerate(columns) if not column.known}
+    return records, left.union(*(rule.axes for rule in rules if left & {*rule.axes}))
 
 
 def _reader(source: Any, query: str | None, dialect: Dialect | None) -> Reader:
@@ -264,21 +321,41 @@ class _Column:
         self._open = attribute.kind == "category" and bool(attribute.learn)
         self._placed, self._strict = attribute.fine, replace(attribute.fine, outside="error")
         self._kinds: dict[str, str] = {}
+        self._told: set[str] = set()  # texts that are counted
         self._codes: dict[str, int] = {}
+        self._encoder = Encoder(self._strict)
+        self.known = not attribute.undecided
+        """Whether all values that `known_codes` saw have a place of their own, or are missing by a mark."""
+
+    def known_codes(self, piece: Piece, name: str) -> Codes | None:
+        """The codes of a column of some records, or None from the first value on that the schema does not list."""
+        if not self.known:
+            return None
+        try:
+            codes = piece.codes(self._encoder, name)
+        except InvalidInput:
+            self.known = False
+            return None
+        if self._strict.missing:
+            self.found.missing += int(np.count_nonzero(codes == self._strict.values))
+        return codes
 
     def see(self, texts: Sequence[str], before: int) -> None:
         """Take in some values; `before` is how many records came earlier."""
         texts = self._read(texts)
-        counts = Counter(texts)
-        new = {text for text in counts if text not in self._kinds}
+        new = set(texts).difference(self._kinds)
         for text in new:
-            self._kinds[text] = "" if self._open else self._kind(text)
+            kind = self._kinds[text] = "" if self._open else self._kind(text)
+            if kind:
+                self._told.add(text)
+        if not self._told:
+            return
         odd = {text for text in new if self._kinds[text] in ("refused", "moved")}
         if odd:
             for place, text in enumerate(texts, before + 1):
                 if text in odd:
                     self.found.first.setdefault(text, place)
-        for text, count in counts.items():
+        for text, count in Counter(filter(self._told.__contains__, texts)).items():
             match self._kinds[text]:
                 case "refused":
                     self.found.refused[text] += count
@@ -321,7 +398,7 @@ class _Rule:
     """What a schema says that no record is, of some columns, as `encoding.PossibleRecords` has it."""
 
     def __init__(self, domain: Domain, axes: Axes, mask: Mask) -> None:
-        self.axes, self._mask = axes, mask
+        self.axes, self.mask = axes, mask
         self._of = [domain.attributes[axis] for axis in axes]
         self.found = RuleCheck(tuple(a.name for a in self._of))
 
@@ -336,7 +413,7 @@ class _Rule:
         ]
         shape = [a.size for a in self._of]
         flat = np.ravel_multi_index(cells, shape)
-        met = np.flatnonzero(self._mask[flat])
+        met = np.flatnonzero(self.mask[flat])
         for cell, first, count in zip(*np.unique(flat[met], return_index=True, return_counts=True), strict=True):
             labels = tuple(a.label(int(c)) for a, c in zip(self._of, np.unravel_index(cell, shape), strict=True))
             self.found.refused[labels] += int(count)

@@ -255,3 +255,43 @@ def test_what_is_missing_in_a_frame_is_so_for_the_check_too():
 def test_a_query_is_of_no_frame():
     with pytest.raises(InvalidInput, match="query and dialect are for files"):
         qr.check(pd.DataFrame(VALUES), SCHEMA, query="SELECT 1")
+
+
+POOR_YOUNG = """
+[[impossible]]
+where = "age < 18 and pay >= 500"
+"""
+
+
+@pytest.mark.parametrize("odd", [[], [("c", "199", "F", "12")], [("c", "40", "F", "2000")], [("c", "40", "X", "12")]])
+def test_columns_that_are_known_and_others_are_told_of_alike(tmp_path, odd):
+    """What has no place is looked up among texts, and all else among codes: both count the same."""
+    rows = [("a", "17", "?", "12"), ("a", "17", "F", "700"), ("b", "40", "", "700"), *odd] * 3
+    found = check(*written(tmp_path, SCHEMA + POOR_YOUNG, rows))
+    assert found.records == len(rows)
+    age, sex, pay = found.columns
+    assert sex.missing == 6
+    assert [dict(age.refused), dict(sex.moved), dict(pay.moved)] == [
+        {row[place]: 3 for row in odd if row[place] in ("199", "X", "2000")} for place in (1, 2, 3)
+    ]
+    (rule,) = found.rules
+    assert [*rule.refused.values()] == [3]
+    assert [*rule.first.values()] == [2]
+    people = check(*written(tmp_path, SCHEMA + POOR_YOUNG + PERSON, rows))  # of persons all are looked up among texts
+    assert [(c.missing, c.refused, c.moved, c.first) for c in found.columns] == [
+        (c.missing, c.refused, c.moved, c.first) for c in people.columns
+    ]
+    assert [(r.refused, r.first) for r in found.rules] == [(r.refused, r.first) for r in people.rules]
+
+
+def test_a_table_of_some_columns_is_checked_by_these(tmp_path):
+    _, schema = written(tmp_path, SCHEMA + POOR_YOUNG)
+    table = pd.DataFrame({"age": [17, 199], "sex": ["F", "M"]})
+    with pytest.raises(InvalidInput, match=r"has no column 'pay'.*--columns .* names those that are checked"):
+        check(table, schema)
+    found = check(table, schema, columns=["sex", "age"])
+    assert [column.name for column in found.columns] == ["sex", "age"]
+    assert dict(found.columns[1].refused) == {"199": 1}
+    assert found.rules == (), "the rule is about another column, too"
+    with pytest.raises(InvalidInput, match=r"no person column 'who'.*: check it by a schema without \[person\]"):
+        check(table.assign(pay=1), written(tmp_path, SCHEMA + PERSON)[1])

@@ -23,6 +23,7 @@ from qrelease.apps.cli.shared import (
     neighbours_option,
     protection_options,
     query_option,
+    schema_options,
     table_of,
     told,
     warn_of_delta,
@@ -76,7 +77,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     check.add_argument("data", type=data_place, help=DATA)
     query_option(check)
     dialect_options(check)
-    check.add_argument("--schema", type=Path, required=True, help="the schema, a TOML file")
+    schema_options(check)
     learn = action(actions, "learn", _learn, "Learn the bins and categories that a schema leaves open, for a charge.")
     learn.set_defaults(uncharged="nothing was charged")
     data_options(learn)
@@ -142,7 +143,13 @@ def _check(arguments: argparse.Namespace) -> int:
     from qrelease.data.schema_check import CAUTION, check
 
     print(CAUTION, file=sys.stderr)
-    found = check(arguments.data, arguments.schema, dialect=dialect_of(arguments), query=arguments.query)
+    found = check(
+        arguments.data,
+        arguments.schema,
+        dialect=dialect_of(arguments),
+        query=arguments.query,
+        columns=arguments.columns,
+    )
     print(found.told)
     return 0 if found.holds else 1
 
