@@ -31,6 +31,8 @@ from qrelease.apps.cli.shared import (
 )
 from qrelease.errors import InvalidInput
 
+_EXISTS: Final = "{} exists already; drafts do not overwrite"
+
 _LARGE_FILE: Final = 50 << 20  # bytes of a file
 
 
@@ -111,6 +113,8 @@ def _draft(arguments: argparse.Namespace) -> None:
 
     if (arguments.person is None) != (arguments.at_most is None):
         raise InvalidInput("--person and --at-most, how many records of each person are kept, go together")
+    if arguments.out is not None and arguments.out.exists():  # before the data are read, which may take long
+        raise InvalidInput(_EXISTS.format(arguments.out))
     if arguments.rows is None and _is_large(arguments.data):
         print("this file is large: a draft of its first records, by --rows 100000, is usually enough", file=sys.stderr)
     found = drafted(
@@ -133,7 +137,7 @@ def _draft(arguments: argparse.Namespace) -> None:
         with os.fdopen(new_for_owner(arguments.out), "w", encoding="utf-8", newline="") as file:
             file.write(text)
     except FileExistsError:
-        raise InvalidInput(f"{arguments.out} exists already; drafts do not overwrite") from None
+        raise InvalidInput(_EXISTS.format(arguments.out)) from None
     except OSError as error:
         raise InvalidInput(f"{arguments.out} cannot be written: {error.strerror}") from None
     print(f"wrote {arguments.out}: review every entry, then set its reviewed = true")

@@ -740,12 +740,26 @@ def test_columns_that_no_question_is_about_are_named(folder: Path, capsys: pytes
     command = ["release", "people.csv", "--schema", "people.toml", "--epsilon", "1", *asked]
     assert main([*command, "--out", "out"]) == 0
     told = "qrelease: nothing is asked of city: synthetic values there would follow the schema alone;"
-    assert told in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert told in said
+    assert "as are fewer synthetic records, by --rows N" in said
     command += ["--ledger", "other", "--total-epsilon", "1"]
     assert main([*command, "--columns", "sex,age", "--out", "two"]) == 0
     assert "nothing is asked" not in capsys.readouterr().err
     assert main([*command, "--workload", "where:city = Ulm", "--out", "three"]) == 2
     assert "nothing is asked" not in capsys.readouterr().err  # a refusal stays one line
+
+
+def test_a_parent_without_children_in_its_list_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "cities.csv").write_text("city,sex\nUlm,F\nBonn,F\n")
+    entry = 'name = "city"\nkind = "category"\ncategories = { file = "cities.csv" }\nparent = "sex"\n'
+    (folder / "of_cities.toml").write_text(SCHEMA[: SCHEMA.index('name = "city"')] + entry)
+    (folder / "women.csv").write_text("sex,age,city\nF,20,Ulm\nF,30,Bonn\n")
+    command = ["release", "women.csv", "--schema", "of_cities.toml", "--epsilon", "1", "--mechanism", "laplace"]
+    assert main([*command, "--workload", "marginals:1"]) == 0
+    assert (
+        "qrelease: warning: sex 'M' has no category of 'city' in cities.csv: a record of it" in capsys.readouterr().err
+    )
 
 
 def test_the_help_names_every_kind_of_question_that_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
