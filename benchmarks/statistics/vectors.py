@@ -518,9 +518,9 @@ def main() -> int:
             file=sys.stderr,
             flush=True,
         )
-        begun = time.perf_counter()
+        started = time.perf_counter()
         arguments.picture.write_bytes(picture())
-        print(f"wrote {arguments.picture}: {time.perf_counter() - begun:.0f} s", file=sys.stderr)
+        print(f"wrote {arguments.picture}: {time.perf_counter() - started:.0f} s", file=sys.stderr)
         return 0
     print("INSECURE: the noise is from fixed seeds, to be repeated; the tables are public", file=sys.stderr)
     report = Report(arguments.json)
