@@ -45,7 +45,7 @@ class UnusableResult(InvalidInput):
     (True, [3])
     """
 
-    def __init__(self, message: str, returned: object) -> None:
+    def __init__(self, message: str, returned: object = None) -> None:
         super().__init__(message)
         self.returned = returned
 

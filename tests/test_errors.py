@@ -18,7 +18,8 @@ def test_who_catches_the_base_catches_all_errors_and_no_warning():
     assert all(issubclass(kind, UserWarning) for kind in warned)
     others = kinds - {errors.QReleaseError}
     assert {(a, b) for a in others for b in others if a is not b and issubclass(a, b)} == {
-        (errors.OutcomeUnknown, errors.LedgerError)
+        (errors.OutcomeUnknown, errors.LedgerError),
+        (errors.UnusableResult, errors.InvalidInput),
     }
 
 
@@ -29,6 +30,7 @@ def test_python_s_own_kinds_are_caught_too_where_they_fit():
     assert [kind for kind in ERRORS if issubclass(kind, (ValueError, MemoryError))] == [
         errors.InvalidInput,
         errors.OutOfMemory,
+        errors.UnusableResult,
     ]
 
 
@@ -36,6 +38,11 @@ def test_python_s_own_kinds_are_caught_too_where_they_fit():
 def test_an_error_of_another_process_arrives_whole(kind):
     again = pickle.loads(pickle.dumps(kind("one line")))
     assert (type(again), str(again)) == (kind, "one line")
+
+
+def test_what_a_mechanism_returned_goes_with_the_error_to_another_process():
+    again = pickle.loads(pickle.dumps(errors.UnusableResult("no synopsis", [3])))
+    assert (str(again), again.returned) == ("no synopsis", [3])
 
 
 def test_an_error_of_a_service_keeps_its_status_and_its_key():
