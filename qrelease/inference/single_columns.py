@@ -31,6 +31,7 @@ import numpy as np
 from numba import njit
 
 from qrelease._util.parallel import one_thread
+from qrelease._util.simplex import nearest_distribution
 from qrelease._util.typing import Floats, Ints
 from qrelease.inference.residuals import Estimates, Residual
 
@@ -112,21 +113,9 @@ def _single(estimates: Estimates, axis: int) -> Floats:
         return _posterior_of(measured, total)[0]
     shares, noise = measured.values / total + 1 / size, sqrt(measured.variance) / total
     if numbers:
-        shares, noise = _nearest_distribution(shares), _LIFTED_NUMBERS * noise
+        shares, noise = nearest_distribution(shares), _LIFTED_NUMBERS * noise
     lifted = np.maximum(shares, max(noise, _LEAST_SHARE))
     found: Floats = lifted / lifted.sum()
-    return found
-
-
-def _nearest_distribution(shares: Floats) -> Floats:
-    """The distribution (n,) with the least sum of squared differences from numbers that sum to about 1.
-
-    All of them less the same number, and 0 where that is negative (Duchi, Shalev-Shwartz, Singer & Chandra 2008,
-    *Efficient projections onto the l1-ball*, Figure 1).
-    """
-    falling = np.sort(shares)[::-1]
-    over = (np.cumsum(falling) - 1) / np.arange(1, len(falling) + 1)
-    found: Floats = np.maximum(shares - over[np.flatnonzero(falling > over)[-1]], 0.0)
     return found
 
 
