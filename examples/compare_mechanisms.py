@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import qrelease as qr
 from qrelease.data.bundled import adult
 from qrelease.inference.nets import small_databases
-from qrelease.mechanisms.base import Mechanism, OnlineMechanism, Session
+from qrelease.mechanisms.base import OnlineMechanism, Session
 from qrelease.mechanisms.simulation import ask
 
 EPSILONS = [0.1, 1.0, 10.0]
@@ -27,7 +27,7 @@ def main(picture: str) -> None:
     sets = np.unique(np.random.default_rng(0).integers(0, 2, (500, table.domain.size)), axis=0)
     workload = qr.Workload.vectors(table.domain, sets.astype(float))
     truth = sets @ table.histogram()
-    contenders: dict[str, Mechanism | OnlineMechanism[Session]] = {
+    contenders: dict[str, qr.Mechanism | OnlineMechanism[Session]] = {
         "Laplace": qr.Laplace(),
         "Gaussian": qr.Gaussian(),
         "MWEM": qr.MWEM(choice="query"),

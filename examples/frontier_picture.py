@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 import qrelease as qr
 from qrelease.inference.residuals import ResidualPlan
-from qrelease.mechanisms.base import Mechanism
 from qrelease.noise.calibration import analytic_gaussian_sigma
 
 EPSILONS = [0.1, 1.0, 10.0]
@@ -36,7 +35,7 @@ def main(picture: str) -> None:
     """Print the root mean squared errors, fractions of the table, and draw them into an .svg or .png file."""
     table = chain(20_000, 8)
     workload = qr.Workload.marginals(table.domain, 3)
-    contenders: dict[str, Mechanism] = {"mwem": qr.MWEM(), "maxent": qr.MaxEnt()}
+    contenders: dict[str, qr.Mechanism] = {"mwem": qr.MWEM(), "maxent": qr.MaxEnt()}
     found = qr.evaluate(table, workload, contenders, EPSILONS, delta=DELTA, entropy=qr.Entropy())
     plan = ResidualPlan.choose(table.domain, workload.sets)
     bound = [plan.bound * analytic_gaussian_sigma(1, e, DELTA) / len(table) for e in EPSILONS]

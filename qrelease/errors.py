@@ -28,8 +28,9 @@ class InvalidInput(QReleaseError, ValueError):  # noqa: N818  the name reads as 
 class UnusableResult(InvalidInput):
     """A mechanism of one's own returned what no release can be made of, after the charge.
 
-    What it returned is kept in the error, so that measurements that were paid for are not lost: they are public, and
-    another synopsis can be made of them, by `fitted` for one.
+    What it returned is kept in the error, unchecked, so that measurements that were paid for are not lost: another
+    synopsis can be made of them, by `fitted` for one. Of all that it is, only what `private.measure` and the other
+    draws gave was paid for. What a mechanism took from `private.exact` is as private as the records.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def without_children(content: Mapping[str, Any], folder: Path) -> Iterator[str]:
             have, them = ("has", "it") if len(none) == 1 else ("have", "one of them")
             yield (
                 f"{attribute} {listed(none)} {have} no category of {entry['name']!r} in {given['categories']['file']}:"
-                f" a record of {them} with any that is listed there is taken as impossible"
+                f" records with {them} and any {entry['name']!r} that is listed there are refused"
             )
 
 
@@ -119,7 +119,8 @@ def _known_parents(
     unknown = sorted(value for value in {*parents.values()} if not isinstance(known, list) or value not in known)
     if unknown:
         raise InvalidInput(f"{_name(entry)}: parent {attribute!r} has no category {unknown[0]!r}")
-    return [*known] if isinstance(known, list) else []
+    # What is none of the categories is put into the one of `outside`, whichever child it has.
+    return [p for p in known if p != of.get("outside") or p in {*parents.values()}] if isinstance(known, list) else []
 
 
 def _parent(entry: Mapping[str, Any]) -> tuple[str, str]:

@@ -125,8 +125,8 @@ def _why_unusable(result: object, name: str) -> str | None:
         return (
             f"{name} returned a synopsis that qr.fitted made of {len(made_of):,} measurements, and these are not the"
             f" last of the {len(measured):,} that it returned, of which a saved release makes it again: return"
-            " MechanismResult(synopsis, tuple(measurements)), with those that were fitted last (this error keeps them,"
-            " as error.returned.synopsis.made_of)"
+            " MechanismResult(synopsis, tuple(measurements)), in which those that qr.fitted got are at the end (this"
+            " error keeps them, as error.returned.synopsis.made_of)"
         )
     return None
 

@@ -320,7 +320,9 @@ FIXED_ORDER: Final = (
 )
 """Why what was spent and what is left may come to less than a total: said where they do."""
 
-IN_RHO: Final = "spent and left come to less than the total, as charges are added up in rho"
+IN_RHO: Final = (
+    "spent and left add up to less than the total: charges are added up in rho, and converted to epsilon one by one"
+)
 """The same, short: of a refusal, and for who has no ledger."""
 
 ACCOUNT_NOTE: Final = f"left is what can still be bought; {FIXED_ORDER}"

@@ -564,8 +564,9 @@ class Curator:
             charge. Then nothing is said of an equal charge either.
         progress : bool, optional
             Whether lines on stderr say, before the charge, what `Auto` would take and about how long the release takes,
-            then how far it is, and at last what was taken and how far off its answers are. All of them follow from
-            public facts. By default where stderr is a terminal, and in a notebook.
+            then how far it is, and at last what was taken and how far off its answers are. What is said before the
+            charge, and of the choice, follows from public facts. Progress and times do not: they are for whoever may
+            see the records. By default where stderr is a terminal, and in a notebook.
 
         Returns
         -------

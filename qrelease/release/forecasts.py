@@ -127,9 +127,9 @@ def table_forecast(release: Release, rows: int | None = None) -> str:
     if taken <= _LONG:
         return ""
     return (
-        f"the synthetic table will have {rows:,} records of {len(domain)} columns, as CSV about"
-        f" {memory.size(round(rows * sum(map(_width, domain))))}, which takes about {rough(taken)} s to draw and to"
-        " write; --rows N writes fewer"
+        f"the synthetic table will have {rows:,} records of {len(domain)} columns, about"
+        f" {memory.size(round(rows * sum(map(_width, domain))))} as CSV; drawing and writing them takes about"
+        f" {rough(taken)} s; --rows N writes fewer"
     )
 
 

@@ -60,8 +60,9 @@ def notes_of_draws(release: Release) -> list[str]:
         named = [release.domain.named(m.group.axes) for m in unpaid[:_MOST_NAMED]]
         more = f" and {len(unpaid) - _MOST_NAMED:,} more" if len(unpaid) > _MOST_NAMED else ""
         told.append(
-            f"NOT COVERED BY THE COST: no part of it buys the noise of the measurements of {'; '.join(named)}{more}, so"
-            " that the promise does not hold for them: a mechanism must draw by private.measure, which spends first"
+            f"NOT COVERED BY THE COST: no part of it buys the noise of the measurements of {'; '.join(named)}{more}."
+            " Unless they were computed from draws of private.measure, which spends first, the promise does not hold"
+            " for them"
         )
     whole = release.unit.of_a_record(release.cost)
     used = Filter(whole)

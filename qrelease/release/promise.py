@@ -137,8 +137,8 @@ def schema_in_words(release: Release) -> str:
     said = f"The bins and categories of {columns} were learned from the same records"
     if not release.learned:
         return f"{said}, and that is counted here: one charge paid for both."
-    costs = " and ".join(f"{part.cost:.6g}" for part in release.learned)
-    return f"{said}, for {costs}, and that is counted here, beside the {release.cost:.6g} of the release."
+    costs = " and ".join(part.cost.rounded() for part in release.learned)
+    return f"{said}, for {costs}, and that is counted here, beside the {release.cost.rounded()} of the release."
 
 
 def is_person(release: Release) -> bool:

@@ -131,7 +131,7 @@ def test_what_answers_took_adds_up_to_what_was_spent(tmp_path):
             budget = client.budget()
             assert frame["takes"].sum() == pytest.approx(budget.spent.epsilon)
             assert budget.spent.epsilon + budget.left.epsilon < 0.999 * cap.epsilon  # as a stranger adds them up
-            assert budget.note.startswith("spent and left come to less than the total, as charges are added up in rho")
+            assert budget.note.startswith("spent and left add up to less than the total: charges are added up in rho")
             assert client.ask(WOMEN).takes is None
 
 

@@ -111,9 +111,14 @@ def test_with_a_parent_without_children_each_listed_child_is_impossible(tmp_path
     (rule,) = found.rules
     assert dict(rule.refused) == {("S", "u"): 1}
     assert found.doubts == (
-        "province 'S' has no category of 'the town' in towns.csv: a record of it with any that is listed there is taken"
-        " as impossible",
+        "province 'S' has no category of 'the town' in towns.csv: records with it and any 'the town' that is listed"
+        " there are refused",
     )
     assert found.doubts[0] in str(found)
+    other = SCHEMA.replace('"S"]', '"S"]\noutside = "S"')  # S is where other provinces are put
+    (tmp_path / "s.toml").write_text(other)
+    assert other != SCHEMA
+    assert check(tmp_path / "people.csv", tmp_path / "s.toml").holds
+    (tmp_path / "s.toml").write_text(SCHEMA)
     (tmp_path / "towns.csv").write_text(TOWNS)
     assert check(tmp_path / "people.csv", tmp_path / "s.toml").doubts == ()

@@ -129,7 +129,7 @@ def test_records_under_another_schema_cannot_be_compared():
     with Ledger.open(None, TOTAL) as ledger:
         release(ledger, TABLES[0])
         narrow = Table(coded(5), TABLES[0].columns[:1])
-        with pytest.raises(RowsChangedWarning, match="cannot compare them"):
+        with pytest.raises(RowsChangedWarning, match="cannot tell whether these are the same"):
             Curator(narrow, ledger).release(Laplace(), Workload.marginals(narrow.domain, 1), COST)
 
 

@@ -88,9 +88,9 @@ def test_a_large_table_is_told_of_with_its_size_before_it_is_written():
     found = released()
     assert table_forecast(found) == "", "it takes no time"
     told = table_forecast(found, 60_000_000)
-    assert told.startswith("the synthetic table will have 60,000,000 records of 3 columns, as CSV about ")
-    assert told.endswith(" s to draw and to write; --rows N writes fewer")
-    (size,) = re.findall(r"CSV about ([0-9.,]+) MiB", told)
+    assert told.startswith("the synthetic table will have 60,000,000 records of 3 columns, about ")
+    assert told.endswith(" s; --rows N writes fewer")
+    (size,) = re.findall(r"about ([0-9.,]+) MiB as CSV", told)
     lines = zip(*found.synthetic(2000, seed=1).values(), strict=True)
     width = np.mean([len(",".join(map(str, line))) + 1 for line in lines])
     assert float(size.replace(",", "")) == pytest.approx(60_000_000 * width / 2**20, rel=0.25)

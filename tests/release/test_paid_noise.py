@@ -58,7 +58,7 @@ def test_of_what_was_drawn_through_the_door_nothing_is_said(neighbours, cost):
 def test_a_measurement_that_a_mechanism_made_by_itself_is_said_not_to_be_covered(tmp_path):
     release = released("by itself")
     uncovered, unspent = about_draws(release)
-    assert uncovered.startswith("NOT COVERED BY THE COST: no part of it buys the noise of the measurements of a * b,")
+    assert uncovered.startswith("NOT COVERED BY THE COST: no part of it buys the noise of the measurements of a * b.")
     assert "private.measure" in uncovered
     assert unspent == "the mechanism spent epsilon=0.5 of epsilon=1: all of it was charged"
     release.save(tmp_path / "out")

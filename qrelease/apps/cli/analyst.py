@@ -152,7 +152,7 @@ def _raise(arguments: argparse.Namespace) -> None:
             return
         lost = unused - analysts.out_of_reach(was.name)
         added = raised.to_json()["epsilon"] - was.budget.to_json()["epsilon"]
-        if lost > MOST_UNUSED * added and not arguments.anyway:
+        if lost > MOST_UNUSED * added and not arguments.anyway and _buys_less(ledger, was, raised, added):
             raise InvalidInput(
                 f"nothing was changed: of the epsilon={added:.3g} that this adds to the budget of {was.name}, about"
                 f" {lost:.2g} could not be used, as {_FIXED}; {_would_buy(ledger, was, raised)};"
@@ -181,6 +181,15 @@ def _would_buy(ledger: Ledger, was: Analyst, raised: Cost) -> str:
     return f"{told(raised)} in all would buy about {_new_answers(then)}, where now {now:,} are left, {priced}"
 
 
+def _buys_less(ledger: Ledger, was: Analyst, raised: Cost, added: float) -> bool:
+    """Whether a raised budget buys fewer answers than the present one and one of what is added, where that is known."""
+    price = _last_price(ledger)
+    if price is None:
+        return True
+    now, then = (Analysts(ledger).times_left(was.name, price, budget) for budget in (was.budget, raised))
+    return then < now + times_left(cost_of(added, raised.to_json().get("delta")), Tally(), price)
+
+
 def _unused(unused: float) -> str:
     return f"; about epsilon={unused:.2g} of it could not be used: {_FIXED}" if unused else ""
 
@@ -192,7 +201,8 @@ def _under_a_new_name(arguments: argparse.Namespace, ledger: Ledger, raised: Cos
     price = _last_price(ledger)
     bought = "" if price is None else f" buys about {_new_answers(times_left(cost_of(added, delta), Tally(), price))}"
     typed = f"`qrelease analyst add NEW-NAME --ledger {arguments.ledger} {given}`"
-    return f"the same under a new name, by {typed},{bought}" if bought else f"use a new name, by {typed}"
+    both = ", beside what is left under this one: the two budgets add up" + (", and their deltas too" if delta else "")
+    return (f"the same under a new name, by {typed},{bought}" if bought else f"use a new name, by {typed}") + both
 
 
 def _list(arguments: argparse.Namespace) -> None:

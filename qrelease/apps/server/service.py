@@ -102,7 +102,7 @@ def _so_far(taken: float, found: int, done: int, questions: Sequence[Question | 
             " kept, and free when you ask again"
         )
     which = "question 1 is" if done == 1 else f"questions 1 to {done} are"
-    paid = f"{six_digits(taken)} of your budget was charged for them now" if taken else "nothing was charged for them"
+    paid = f"{six_digits(taken)} of your budget was charged by this request" if taken else "nothing was charged"
     return (
         f"{which} answered of {len(questions)}: {found:,} of {asked:,} answers were found, which stand in `answers` of"
         f" this reply; {paid}, and they are kept, and free when you ask for them again"
@@ -404,8 +404,8 @@ def _synopsis_of(question: Question | NumberQuestion) -> str:
 def _alone(would: str, takes: dict[str, float] | None) -> str:
     """What an answer would take of a budget that is measured by itself, and how that is asked for."""
     parts = [f"{name}={six_digits(part)}" for name, part in (takes or {}).items() if part]
-    taken = f"the answer by itself {would} {', '.join(parts)} of your budget" if parts else "for the answer by itself"
-    return f"{taken}: ask with {_NO_SYNOPSIS}"
+    taken = f"without it the answer {would} {', '.join(parts)} of your budget" if parts else "it can be had without"
+    return f"{taken}: to ask so, add {_NO_SYNOPSIS}"
 
 
 def _tell(answers: Sequence[shapes.Answer], purse: _RequestPurse) -> None:

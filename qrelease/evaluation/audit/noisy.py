@@ -182,6 +182,7 @@ _COMMANDS: Final = (
         for line in range(4, 11)
     ),
     Field("0 release/stdout/0/numbers/0", "queries over a schema learned with noise", ("learned",), coarse=True),
+    Field("0 release/stdout/4/numbers/[0-2]", "noisy records of no learned category", ("learned",), coarse=True),
     Field("ledger/charges/2/1", "queries over a schema learned with noise", ("learned",), coarse=True),
     Field("0 release/stdout/1/numbers/[12]", "predicted for a noisy number of records", ("auto",), _ADD_REMOVE),
     Field("0 release/stdout/2/numbers/0", "how far records are from noisy answers that they fit", ("records",)),

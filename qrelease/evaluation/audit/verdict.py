@@ -129,11 +129,11 @@ class Audit:
         least = (
             "and however small its noise were, they would not convict it"
             if found.factor is None
-            else f"and its noise would have to be {found.factor:.2g} times too small to be convicted"
+            else f"and the noise would have to be about {found.factor:.2g} times too small for a conviction"
         )
         return (
-            f"\n  what these runs could show: of {noise} noise of exactly this cost on one query they show {name}"
-            f" {found.exact:.3g}, {least}; of a mechanism that divides its cost among several draws, less"
+            f"\n  what these runs could show: of one query with {noise} noise of exactly this cost, {name} of about"
+            f" {found.exact:.3g}, {least}, as a rule; of a mechanism that divides its cost among several draws, less"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -139,8 +139,9 @@ def test_a_raise_of_which_much_could_not_be_used_is_refused_before(
     buys = f"epsilon=3, delta=1e-09 in all would buy about {then:,} new answers, where now {now:,} are left"
     assert buys in line
     typed = "`qrelease analyst add NEW-NAME --ledger l --epsilon 2.9 --delta 1e-09`"
-    assert f"{typed}, buys about {twin:,} new answers, and --anyway raises this budget all the same" in line
-    assert then < twin
+    both = ", beside what is left under this one: the two budgets add up, and their deltas too"
+    assert f"{typed}, buys about {twin:,} new answers{both}, and --anyway raises this budget all the same" in line
+    assert then < now + twin
     assert main([*command, "--dry-run"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith(f"bob  {buys}")

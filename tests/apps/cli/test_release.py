@@ -758,7 +758,7 @@ def test_a_parent_without_children_in_its_list_is_named(folder: Path, capsys: py
     command = ["release", "women.csv", "--schema", "of_cities.toml", "--epsilon", "1", "--mechanism", "laplace"]
     assert main([*command, "--workload", "marginals:1"]) == 0
     assert (
-        "qrelease: warning: sex 'M' has no category of 'city' in cities.csv: a record of it" in capsys.readouterr().err
+        "qrelease: warning: sex 'M' has no category of 'city' in cities.csv: records with it" in capsys.readouterr().err
     )
 
 

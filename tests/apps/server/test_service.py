@@ -351,7 +351,7 @@ def test_a_batch_that_is_not_covered_gives_nothing_and_what_it_bought_is_cached(
         assert (found["query"], found["cost"], found["takes"]) == ("sex = 'F'", price, price)
         assert (
             "question 1 is answered of 2: 1 of 2 answers were found, which stand in `answers` of this reply;"
-            f" {six_digits(price['epsilon'])} of your budget was charged for them now, and they are kept"
+            f" {six_digits(price['epsilon'])} of your budget was charged by this request, and they are kept"
             in problem(reply, 402)
         )
         again = poor.post("/v1/batch", {"queries": [WOMEN, YOUNG]})
@@ -600,8 +600,8 @@ def test_a_synopsis_is_noted_and_may_be_declined(path):
         quoted = ada.post("/v1/quote", {"queries": [WOMEN, alone]}).json
         synopsis, single = quoted["quotes"]
         assert (synopsis["source"], single["source"]) == ("synopsis", "measured")
-        takes = f'epsilon={six_digits(single["takes"]["epsilon"])} of your budget: ask with "synopsis": false'
-        free = "a synopsis, which makes later questions of this kind on 'sex' alone free; the answer by itself would"
+        takes = f'epsilon={six_digits(single["takes"]["epsilon"])} of your budget: to ask so, add "synopsis": false'
+        free = "a synopsis, which makes later questions of this kind on 'sex' alone free; without it the answer would"
         assert synopsis["note"] == f"this buys {free} take {takes}"
         assert "note" not in single
         (answer,) = ada.ask(alone).json["answers"]

@@ -84,14 +84,14 @@ def test_an_acquittal_says_what_its_runs_could_have_found():
     assert not found.convicted
     (line,) = [line for line in str(found).splitlines() if "could show" in line]
     assert line.startswith(
-        "  what these runs could show: of Laplace noise of exactly this cost on one query they show epsilon 0.75"
+        "  what these runs could show: of one query with Laplace noise of exactly this cost, epsilon of about 0.75"
     )
-    assert "its noise would have to be 1.3 times too small to be convicted" in line
+    assert "the noise would have to be about 1.3 times too small for a conviction" in line
     assert "could show" not in str(sampled(laplace_count, 0, 3, ONE, 2_000))  # convicted
     assert "could show" not in str(compare(coin(0.5), coin(0.5), ONE))  # exact
     few = Audit(PureDP(8.0), "an event", "first", 0.5, 0.5, 0.99, 1_000)
     assert "however small its noise were, they would not convict it" in str(few)
-    assert "of Gaussian noise" in str(Audit(ZCDP(0.5), "an event", "first", 0.5, 0.5, 0.99, 1_000))
+    assert "with Gaussian noise" in str(Audit(ZCDP(0.5), "an event", "first", 0.5, 0.5, 0.99, 1_000))
 
 
 @pytest.mark.parametrize("times", [1, 2])
