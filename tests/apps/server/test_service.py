@@ -356,7 +356,7 @@ def test_a_batch_that_is_not_covered_gives_nothing_and_what_it_bought_is_cached(
         )
         again = poor.post("/v1/batch", {"queries": [WOMEN, YOUNG]})
         assert again.json["answers"] == [{**found, "cost": None, "takes": None, "source": "cached"}]
-        assert "nothing was charged for them" in problem(again, 402)
+        assert "nothing was charged, and they are kept" in problem(again, 402)
         some = Client(app, admit(path, "some", 2.5 * price["epsilon"]))
         grades = [{"where": f"grade = {k}"} for k in (0, 1)]
         detail = problem(some.post("/v1/batch", {"queries": [WOMEN, *grades, YOUNG]}), 402)
