@@ -16,6 +16,9 @@ zeros   twelve of those columns with rules about one, two and three of them, whi
         Fails where any breaks a rule
 many    six columns, one of 400 cells, and 20 million rows (--rows): five marginals at (1, 1e-10). The mean error of the
         answers that have an unbiased one, over that of the unbiased ones. Fails where it is above 1.1
+ruled   as many rows of people whose district has one province, by a rule; children have no job, and who has none no
+        income. The same of `maxent`, of whose fit that is the hard part: columns determine each other. Fails where it
+        is above 1.1, or any of a million synthetic rows breaks the rule
 
 Noise comes from fixed seeds, so that errors can be repeated: it protects nobody. Exit code 1 where something fails.
 """
@@ -42,6 +45,7 @@ from qrelease.evaluation.evaluate import peak_mb
 from qrelease.inference.log_linear import LogLinear
 from qrelease.inference.weighted_records import WeightedCodes
 from qrelease.mechanisms import record_selection as mechanism
+from qrelease.mechanisms.maxent import MaxEnt
 from qrelease.mechanisms.weighted_records import FittedRecords
 from qrelease.noise.entropy import Entropy
 from qrelease.privacy import ApproxDP
@@ -52,7 +56,7 @@ from qrelease.release.curator import Curator
 from qrelease.release.release import Release
 
 DELTA = 1e-9
-PARTS = ("beyond", "wide", "zeros", "many")
+PARTS = ("beyond", "wide", "zeros", "many", "ruled")
 EPSILONS = (0.1, 1.0, 10.0)
 SEEDS = 3
 MILLION = 1_000_000
@@ -82,7 +86,7 @@ class Job:
 
 
 def released(
-    table: Table, workload: Workload, kind: FittedRecords, epsilon: float, delta: float = DELTA
+    table: Table, workload: Workload, kind: FittedRecords | MaxEnt, epsilon: float, delta: float = DELTA
 ) -> tuple[Release, Line]:
     """With its seconds, of clocks and of cores."""
     cost = ApproxDP(epsilon, delta)
@@ -261,13 +265,18 @@ def many(job: Job) -> Line:
     sets = [(0, 1), (0, 3), (2, 4), (3, 4, 5), (1, 4)]
     workload = Workload(table.domain, tuple(Group(s, Cells(table.domain.cells(s))) for s in sets))
     made, taken = released(table, workload, FittedRecords(), job.epsilon, delta=1e-10)
-    true = np.concatenate([c.reshape(-1) for c in table.counts(sets)])
-    off, noisy = np.abs(made.answers() - true), np.abs(made.error_bars()[0] - true)
-    given = ~np.isnan(noisy)
-    errors = {"error": float(off[given].mean()), "noisy": float(noisy[given].mean())}
     synopsis = made.synopsis
     assert isinstance(synopsis, WeightedCodes)
-    return {**taken, **errors, "ratio": errors["error"] / errors["noisy"], "misfit": synopsis.misfit}
+    return {**taken, **over_noisy(table, made), "misfit": synopsis.misfit}
+
+
+def over_noisy(table: Table, made: Release) -> Line:
+    """The mean errors of a release's answers, and of the unbiased ones where there are these."""
+    true = np.concatenate([c.reshape(-1) for c in table.counts(made.workload.sets)])
+    off, noisy = np.abs(made.answers() - true), np.abs(made.error_bars()[0] - true)
+    given = ~np.isnan(noisy)
+    error, unbiased = float(off[given].mean()), float(noisy[given].mean())
+    return {"error": error, "noisy": unbiased, "ratio": error / unbiased}
 
 
 def districts(rows: int) -> Table:
@@ -280,6 +289,37 @@ def districts(rows: int) -> Table:
     sector = np.where(employment < 3, employment, (2 * employment + sex + rng.integers(0, 5, rows)) % 20)
     columns = (district, district * 12 // 400, age, sex, employment, sector)
     return Table(Domain.coded(sizes), tuple(c.astype(np.uint16) for c in columns))
+
+
+def ruled(job: Job) -> Line:
+    """The same of `maxent`, where columns determine each other, and how many of a million rows break the rule."""
+    table = families(job.rows)
+    sets = [(0, 2, 3), (1, 2, 3), (0, 4), (2, 4, 5), (5, 6)]
+    workload = Workload(table.domain, tuple(Group(s, Cells(table.domain.cells(s))) for s in sets))
+    made, taken = released(table, workload, MaxEnt(), job.epsilon, delta=1e-10)
+    district, province, *_ = made.codes(MILLION, np.random.default_rng(0))
+    return {**taken, **over_noisy(table, made), "broken": int((np.asarray(district) * 12 // 400 != province).sum())}
+
+
+def families(rows: int) -> Table:
+    """People in 400 districts of 12 provinces, by age, sex, job, education and income: children have only the first."""
+    rng = np.random.default_rng(1)
+    district = rng.choice(400, rows, p=(sizes := 1 / np.arange(1, 401)) / sizes.sum())
+    age, sex = rng.binomial(8, 0.45, rows), rng.integers(0, 2, rows)
+    job = np.where(age < 2, 0, np.where(age == 8, 1, rng.binomial(2, 0.2 + 0.1 * (district % 5), rows) + 2))
+    education = np.where(age < 2, 0, rng.binomial(4, 0.4 + 0.1 * sex))
+    income = np.where(job == 0, 0, 1 + rng.binomial(11, 0.1 + 0.1 * education + 0.1 * (job == 4)))
+    shape = {"district": 400, "province": 12, "age": 9, "sex": 2, "job": 5, "education": 5, "income": 13}
+    lies = [f"province = {p} and district in {{{', '.join(map(str, outside(p)))}}}" for p in range(12)]
+    domain = replace(Domain.coded(shape), impossible=tuple(lies))
+    return Table(
+        domain, tuple(c.astype(np.uint16) for c in (district, district * 12 // 400, age, sex, job, education, income))
+    )
+
+
+def outside(province: int) -> list[int]:
+    """The districts of all other provinces."""
+    return [d for d in range(400) if d * 12 // 400 != province]
 
 
 # --- all of them
@@ -298,8 +338,10 @@ def failures(part: str, line: Line) -> Iterator[str]:
             yield f"{line['seconds']:.0f} s were foretold as {line['forecast']:.0f}"
         if max(line["l1"], line["l1_rows"]) >= line["l1_independent"]:
             yield f"l1 {line['l1']:.4f} is no nearer than independent columns, {line['l1_independent']:.4f}"
-    if part == "many" and line["ratio"] > ANSWERS:
+    if part in ("many", "ruled") and line["ratio"] > ANSWERS:
         yield f"answers are off by {line['ratio']:.2f} times what their measurements are"
+    if part == "ruled" and line["broken"]:
+        yield f"{line['broken']:,} synthetic rows break the rule"
     if part == "zeros":
         if line["broken"] or line["weighted_broken"] or line["answers"]:
             yield f"rules are broken by {line['broken']} rows, {line['weighted_broken']} weighted ones, or an answer"
@@ -309,14 +351,14 @@ def failures(part: str, line: Line) -> Iterator[str]:
 
 def run(job: Job) -> Line:
     """What came out of a job."""
-    part = {"beyond": beyond, "wide": wide, "zeros": zeros, "many": many}[job.part]
+    part = {"beyond": beyond, "wide": wide, "zeros": zeros, "many": many, "ruled": ruled}[job.part]
     return {"part": job.part, "epsilon": job.epsilon, "records": job.records, **part(job)}
 
 
 def jobs(parts: Sequence[str], data: Path | None, epsilons: Sequence[float], records: int, rows: int) -> Iterator[Job]:
     """A part whose table is not there is skipped, aloud."""
     for part in parts:
-        if part == "many":
+        if part in ("many", "ruled"):
             yield Job(part, data, 1.0, 0, rows or 20 * MILLION)
         elif part != "beyond":
             yield Job(part, data, 1.0, records or (MILLION if part == "wide" else 1 << 16), rows or MILLION)

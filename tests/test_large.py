@@ -140,6 +140,12 @@ def test_answers_are_as_near_as_what_was_measured(records: ModuleType) -> None:
     assert len([*records.failures("many", line | {"ratio": 1.2})]) == 1
 
 
+def test_columns_that_determine_each_other_are_fitted_too(records: ModuleType) -> None:
+    line = records.ruled(records.Job("ruled", None, 1.0, 0, 1_000_000))
+    assert [*records.failures("ruled", line)] == []
+    assert len([*records.failures("ruled", line | {"ratio": 1.2, "broken": 1})]) == 2
+
+
 def test_rules_are_kept_and_who_keeps_none_is_told(records: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     table, rules = records.made_up(NARROW, 20_000), ("c1 = 3", "c0 = 0 and c2 = 2", "c0 = 1 and c1 = 1 and c3 < 8")
     kept = records.broken(table, rules, 2_000, 1.0, 10_000)
