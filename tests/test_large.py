@@ -180,8 +180,8 @@ def test_parts_and_what_is_skipped(
     (tmp_path / "adult.csv.gz").touch()
     found = [*records.jobs(records.PARTS, tmp_path, (0.1, 1.0), 0, 10)]
     assert [j.part for j in found] == ["beyond", *records.PARTS]
-    assert [j.epsilon for j in found] == [0.1, 1.0, 1.0, 1.0, 1.0]
-    assert [j.records for j in found] == [records.LAST, records.LAST, 1_000_000, 65_536, 0]
+    assert [j.epsilon for j in found] == [0.1, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert [j.records for j in found] == [records.LAST, records.LAST, 1_000_000, 65_536, 0, 0]
     assert [j.part for j in records.jobs(["beyond", "zeros"], None, (1.0,), 5, 10)] == ["zeros"]
     assert "SKIPPED beyond" in capsys.readouterr().err
     assert np.log2(np.array(records.WIDE, float)).sum() == pytest.approx(111, abs=0.5)
