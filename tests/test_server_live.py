@@ -175,6 +175,7 @@ def test_an_analyst_asks_in_a_browser(live, browser):
     one("#ask").click()
     wait(lambda: len(rows()) == 7)
     assert any("the interval is all that the column's bounds allow" in text for text in rows()[:2])
+    wait(lambda: one("#price").text.startswith("free ("))  # nothing moves any more under a click below it
 
     one("#synthetic").click()
     wait(lambda: "synthetic records" in one("#status").text)
