@@ -92,7 +92,7 @@ def browser():
 
 
 def test_an_analyst_asks_in_a_browser(live, browser):
-    from selenium.common.exceptions import StaleElementReferenceException
+    from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import Select, WebDriverWait
 
@@ -104,7 +104,10 @@ def test_an_analyst_asks_in_a_browser(live, browser):
 
     def wait(condition):
         redrawn = [StaleElementReferenceException]
-        return WebDriverWait(browser, 20, ignored_exceptions=redrawn).until(lambda _: condition())
+        try:
+            return WebDriverWait(browser, 20, ignored_exceptions=redrawn).until(lambda _: condition())
+        except TimeoutException:
+            raise AssertionError(f"the page says {one('main').text!r}") from None
 
     def rows():
         return [r.text for r in browser.find_elements(By.CSS_SELECTOR, "#answers tbody tr")]
