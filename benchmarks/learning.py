@@ -1,7 +1,7 @@
 """What a schema learned from the records loses against one that the public knew, and against plainer ways to make one.
 
     python -m benchmarks.learning [--data DIR] [--table NAME ...] [--epsilon E ...] [--persons M] [--quick] [--shares]
-                                  [--weights] [--json]
+                                  [--weights] [--peers peers/bin/python] [--json]
 
 Tables: adult, the bundled one, with its four columns of numbers as they are; and, from DIR/raw, flights (delays, times
 and distances as they are, carriers and destinations that nobody listed) and rwm5yr (visits to doctors, incomes).
@@ -13,6 +13,7 @@ equal      32 bins of equal width; categories perfect
 quantiles  32 noisy quantiles by recursive halving (Kaplan, Schnapp & Stemmer 2022) for a tenth of ε, or what the tool
            takes of persons' categories; categories perfect
 privtree   leaves of a PrivTree (Zhang, Xiao & Xie 2016), about 32 of them, for the same part; categories perfect
+dpmm       those of dpmm's own PrivTree, 32 at most, where --peers has it (`adapters/dpmm_bins.py`); else as `privtree`
 
 Each makes a release of all two-way marginals by `--mechanism` (default: auto) and as many synthetic records as there
 are. What is printed: `wasserstein`, the mean over the columns of numbers of the 1-D Wasserstein distance in standard
@@ -31,12 +32,15 @@ least 0.2 %); and of learned categories the share of records in those kept, besi
 --weights  the learned schema alone, with other weights of a column of categories, against one level of bins
 --quick    adult at ε = 1, in seven columns
 
-Noise comes from fixed seeds, so that errors can be repeated: it protects nobody.
+Noise comes from fixed seeds, so that errors can be repeated (dpmm's has none): it protects nobody.
 """
 
 import argparse
 import json
-from collections.abc import Sequence
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
@@ -72,7 +76,7 @@ BINS = 32
 EPSILONS = (0.1, 1.0, 10.0)
 SHARES = (0.05, 0.1, 0.2, 0.3)
 WEIGHTS = (12, 24, 48, 96)
-SCHEMAS = ("learned", "perfect", "equal", "quantiles", "privtree")
+SCHEMAS = ("learned", "perfect", "equal", "quantiles", "privtree", "dpmm")
 FINE = 16
 RANGES = 500
 TRIPLES = 60
@@ -220,6 +224,22 @@ def privtree_cuts(codes: Ints, size: int, epsilon: float, rng: np.random.Generat
         else:
             cuts.append(low)
     return sorted(cuts)
+
+
+def dpmm_cuts(python: str) -> Callable[[Ints, int, float, np.random.Generator], list[int]]:
+    """Leaves of dpmm's own PrivTree, in its own environment."""
+
+    def cuts(codes: Ints, size: int, epsilon: float, rng: np.random.Generator) -> list[int]:
+        with tempfile.NamedTemporaryFile(suffix=".npy") as file:
+            np.save(file, codes)
+            file.flush()
+            adapter = Path(__file__).parent / "adapters" / "dpmm_bins.py"
+            told = {"lower": 0, "upper": size, "epsilon": epsilon, "bins": BINS}
+            options = [part for name, value in told.items() for part in (f"--{name}", str(value))]
+            run = subprocess.run([python, adapter, file.name, *options], capture_output=True, text=True, check=True)
+        return sorted({int(np.ceil(edge)) for edge in json.loads(run.stdout)})
+
+    return cuts
 
 
 def drawn_bins(table: Table, rule: Any, epsilon: float, seed: int) -> Domain:
@@ -396,9 +416,19 @@ def firsts(table: Table, codes: Ints) -> Ints:
 
 
 def ran(
-    table: Table, judge: Judge, schema: str, epsilon: float, share: float, mechanism: str, seed: int
+    table: Table,
+    judge: Judge,
+    schema: str,
+    epsilon: float,
+    share: float,
+    mechanism: str,
+    seed: int,
+    peers: str | None,
 ) -> dict[str, Any]:
-    """One release with a kind of schema, and its errors."""
+    """One release with a kind of schema, and its errors.
+
+    peers  the Python of the environment that dpmm is installed in
+    """
     begun = perf_counter()
     whole = ApproxDP(epsilon, DELTA)
     line: dict[str, Any] = {"schema": schema, "epsilon": epsilon, "share": share if schema == "learned" else None}
@@ -417,7 +447,8 @@ def ran(
     elif schema in ("perfect", "equal"):
         domain = perfect(table, width=schema == "equal")
     else:
-        domain = drawn_bins(table, quantile_cuts if schema == "quantiles" else privtree_cuts, first.epsilon, seed)
+        rules = {"quantiles": quantile_cuts, "privtree": privtree_cuts, "dpmm": peers and dpmm_cuts(peers)}
+        domain = drawn_bins(table, rules[schema], first.epsilon, seed)
     line["learning s"] = perf_counter() - begun
     curator = Curator(table.viewed(domain), ledger, Entropy.insecure(seed + 1))
     release = curator.pay(made, Workload.marginals(domain, 2), cost, learned=learned).release()
@@ -436,9 +467,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--shares", action="store_true")
     parser.add_argument("--weights", action="store_true")
+    parser.add_argument("--peers", metavar="PYTHON", help="of the environment that dpmm is installed in")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args(argv)
+    if arguments.peers is None:
+        if arguments.schema and "dpmm" in arguments.schema:
+            parser.error("dpmm needs --peers")
+        print("SKIPPED dpmm's PrivTree: give a python that has it as --peers PYTHON", file=sys.stderr)
     names = arguments.table or (["adult", "flights", "rwm5yr"] if arguments.data and not arguments.quick else ["adult"])
     for name in names:
         if name != "adult" and arguments.data is None:
@@ -457,7 +493,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             show(line | judge.bound(), arguments.json)
         for epsilon in arguments.epsilon or ([1.0] if arguments.quick else EPSILONS):
             varied = arguments.shares or arguments.weights
-            schemas = ["learned"] if varied else arguments.schema or SCHEMAS
+            ours = [schema for schema in SCHEMAS if schema != "dpmm" or arguments.peers]
+            schemas = ["learned"] if varied else arguments.schema or ours
             parts = SHARES if arguments.shares else (learning.RHO_SHARE,)
             weights = WEIGHTS if arguments.weights else (learning.CATEGORIES_RHO_WEIGHT,)
             for schema in schemas:
@@ -466,7 +503,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                         learning.RHO_SHARE = share
                     learning.CATEGORIES_RHO_WEIGHT = weight
                     lines = [
-                        ran(table, judge, schema, epsilon, share, arguments.mechanism, 10 * s)
+                        ran(table, judge, schema, epsilon, share, arguments.mechanism, 10 * s, arguments.peers)
                         for s in range(arguments.seeds)
                     ]
                     line = {"table": name, "weight": weight if arguments.weights else None} | {
