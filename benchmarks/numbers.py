@@ -604,19 +604,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given.opendp and not given.json:
         print("SKIPPED OpenDP's Polars interface: give a python that has it as --opendp PYTHON")
     if given.json:
-        print(json.dumps([asdict(r) for r in everything]))
+        for r in everything:
+            print(json.dumps(asdict(r)))
     if not everything:
         return 0
     ones = [r.best for r in everything if r.epsilon == 1]
     largest = max(everything, key=lambda r: r.best)
     surely = max(r.best * (1 - 2 * r.unsure) for r in everything)
+    median = float(np.median(ones)) if ones else None
     if not given.json:
+        said = "" if median is None else f"median ratio at epsilon 1: {median:.3f} (asked 0.333); "
         print(
-            f"median ratio at epsilon 1: {np.median(ones):.3f} (asked 0.333); largest of all: {largest.best:.3f}"
+            f"{said}largest of all: {largest.best:.3f}"
             f" (asked 1.05), give or take {largest.best * largest.unsure:.3f} by the draws, of {largest.question};"
             f" largest of all less two such errors: {surely:.3f}"
         )
-    return int(np.median(ones) > 1 / 3 or largest.best > 1.05)
+    return int((median is not None and median > 1 / 3) or largest.best > 1.05)
 
 
 if __name__ == "__main__":

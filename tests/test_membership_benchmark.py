@@ -1,0 +1,11 @@
+"""Which mechanisms the games of `benchmarks.membership` are about."""
+
+from benchmarks import membership
+
+import qrelease as qr
+
+
+def test_all_public_mechanisms_and_sessions_are_played(monkeypatch):
+    assert membership.unplayed() == []
+    monkeypatch.setattr(membership, "contenders", list)
+    assert set(membership.unplayed()) >= {qr.Laplace.__name__, qr.MaxEnt.__name__, qr.Auto.__name__}
