@@ -1,8 +1,7 @@
 """Which mechanisms the games of `benchmarks.membership` are about."""
 
-from benchmarks import membership
-
 import qrelease as qr
+from benchmarks import membership
 
 
 def test_all_public_mechanisms_and_sessions_are_played(monkeypatch):
