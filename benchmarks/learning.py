@@ -493,8 +493,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             show(line | judge.bound(), arguments.json)
         for epsilon in arguments.epsilon or ([1.0] if arguments.quick else EPSILONS):
             varied = arguments.shares or arguments.weights
-            ours = [schema for schema in SCHEMAS if schema != "dpmm" or arguments.peers]
-            schemas = ["learned"] if varied else arguments.schema or ours
+            runnable = [schema for schema in SCHEMAS if schema != "dpmm" or arguments.peers]
+            schemas = ["learned"] if varied else arguments.schema or runnable
             parts = SHARES if arguments.shares else (learning.RHO_SHARE,)
             weights = WEIGHTS if arguments.weights else (learning.CATEGORIES_RHO_WEIGHT,)
             for schema in schemas:
